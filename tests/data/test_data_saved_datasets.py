@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face on disk, in the layout of `save_to_disk`: tables, images, lists, splits."""
+"""Data sets of Hugging Face on disk, of `save_to_disk` and of the hub: tables, images, sound, lists, splits."""
 
 import io
 import json
@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -57,17 +58,21 @@ def test_splits_are_kept_and_others_left_out(tmp_path):
     assert f"expected train: give {path / 'validation'}" in refusal(load_dataset, path)
     (path / "validation" / "data-00000-of-00001.arrow").unlink()
     assert "without its files .arrow: copy it from" in refusal(load_dataset, path / "validation")
-    sound = save(path / "sound", numbers(4), {"a": {"_type": "Audio"}})
-    assert "column a has sound, which is read from files alone" in refusal(load_dataset, sound)
+
+
+def stored(images):
+    """Images as cells of a table."""
+    cells = []
+    for each in images:
+        buffer = io.BytesIO()
+        Image.fromarray(each).save(buffer, "png")
+        cells.append({"bytes": buffer.getvalue(), "path": None})
+    return cells
 
 
 def test_images_and_lists(tmp_path):
     pixels = rng.integers(0, 255, (8, 6, 5, 3), dtype=np.uint8)
-    cells = []
-    for each in pixels:
-        buffer = io.BytesIO()
-        Image.fromarray(each).save(buffer, "png")
-        cells.append({"bytes": buffer.getvalue(), "path": None})
+    cells = stored(pixels)
     table = pa.table({"image": cells, "label": np.arange(8) % 2})
     features = {"image": {"_type": "Image"}, "label": LABEL}
     data = load_dataset(save(tmp_path / "images", table, features), label="label")
@@ -78,7 +83,45 @@ def test_images_and_lists(tmp_path):
     assert load_dataset(path).x.shape == (8, 30)
     pd.testing.assert_series_equal(pd.Series(load_dataset(path, label="label").y), pd.Series(["cat", "dog"] * 4))
     both = save(tmp_path / "both", table.append_column("x", series["x"]), features | of_lists)
-    assert "images or lists in image, x, expected one such column" in refusal(load_dataset, both)
+    assert "images, sound or lists in image, x, expected one such column" in refusal(load_dataset, both)
     assert load_dataset(both, drop=["x"]).modality == "images"
     uneven = save(tmp_path / "uneven", pa.table({"x": [[1.0, 2.0], [1.0]]}), {"x": of_lists["x"]})
     assert "row 1 (counted from 0) has shape (1,), and row 0 (2,)" in refusal(load_dataset, uneven)
+
+
+def test_images_of_the_hub_in_files_of_parquet(tmp_path):
+    pixels = rng.integers(0, 255, (12, 8, 8), dtype=np.uint8)
+    frame = pd.DataFrame({"image": stored(pixels), "label": np.arange(12) % 2})
+    about = json.dumps({"info": {"features": {"image": {"_type": "Image"}, "label": LABEL}}})
+    named = pa.Table.from_pandas(frame).replace_schema_metadata({"huggingface": about})
+    (tmp_path / "x" / "data").mkdir(parents=True)
+    parts = {"train-00000-of-00002": slice(0, 4), "train-00001-of-00002": slice(4, 8), "validation": slice(8, 12)}
+    for name, part in parts.items():
+        pq.write_table(named.slice(part.start, 4), tmp_path / "x" / "data" / f"{name}.parquet")
+    data = load_dataset(tmp_path / "x", label="label")
+    np.testing.assert_array_equal(data.x[..., 0] if data.x.ndim == 4 else data.x, pixels)
+    assert len(data.train_index) == 8 and data.y.tolist() == ["cat", "dog"] * 6
+    later = load_dataset(tmp_path / "x" / "data" / "validation.parquet", schema=data.schema)
+    assert later.modality == "images" and later.y.tolist() == ["cat", "dog"] * 2
+    frame.assign(image=stored([*pixels[:11], pixels[11, :5]])).to_parquet(tmp_path / "sizes.parquet")
+    assert load_dataset(tmp_path / "sizes.parquet", image_size=6).x.shape[1:3] == (6, 6)
+
+
+def test_sound_of_a_data_set(tmp_path):
+    soundfile, sounds = pytest.importorskip("soundfile"), []
+    for each in rng.uniform(-0.5, 0.5, (6, 800)):
+        buffer = io.BytesIO()
+        soundfile.write(buffer, each, 8000, format="wav")
+        sounds.append({"bytes": buffer.getvalue(), "path": "a.wav"})
+    pd.DataFrame({"audio": sounds, "label": [0, 1] * 3}).to_parquet(tmp_path / "train.parquet")
+    data = load_dataset(tmp_path, label="label")
+    assert data.modality == "series" and data.x.shape == (6, 1, 800) and data.y.tolist() == [0, 1] * 3
+    assert load_dataset(tmp_path / "train.parquet", length="0.05s").x.shape == (12, 1, 400)
+
+
+def test_parts_of_a_table(tmp_path):
+    for i in range(3):
+        numbers(10).to_pandas().to_parquet(tmp_path / f"part-{i}.parquet")
+    assert load_dataset(tmp_path, label="label").x.shape == (30, 2)
+    pd.DataFrame({"c": [1.0]}).to_parquet(tmp_path / "part-3.parquet")
+    assert "part-0.parquet and part-3.parquet have different columns" in refusal(load_dataset, tmp_path)

@@ -1,0 +1,214 @@
+"""Reader of data sets of Hugging Face: folders that `save_to_disk` writes, and files of the hub in parquet."""
+
+import dataclasses
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from viewsmith.core.errors import InputError, name_list, require, warn
+from viewsmith.core.files import read_json
+from viewsmith.core.rows import check_size
+from viewsmith.data.formats import reader
+from viewsmith.data.options import DataOptions
+from viewsmith.data.places import VALIDATION
+from viewsmith.data.readers.tables import check_column, table_rows
+from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.recordings import OPTIONS, Recording, samples_of
+from viewsmith.modalities import frames
+from viewsmith.modalities.images.sizes import common_side, image_squares
+
+_LISTS = ("Sequence", "List", "LargeList", "Array2D", "Array3D")
+_SPLIT = re.compile(rf"(?:^|[/_.-])(train|test|{'|'.join(VALIDATION)})(?=[/_.-])")
+
+
+def _of_hub(path: Path) -> bool:
+    """Whether a file is one of parquet whose columns are not only numbers and texts."""
+    if path.suffix.lower() != ".parquet" or not path.is_file():
+        return False
+    try:
+        from pyarrow import parquet
+
+        return bool(_samples_among(_features(parquet.read_schema(path)), ()))
+    except (ImportError, OSError, ValueError):
+        return False
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """What the columns of a file of parquet are, as `datasets` has written it, or by their types: the file of an image
+    or a sound."""
+    import pyarrow as pa
+
+    about = (schema.metadata or {}).get(b"huggingface")
+    known: dict[str, Any] = {} if about is None else json.loads(about).get("info", {}).get("features") or {}
+    for field in schema:
+        of_file = pa.types.is_struct(field.type) and {"bytes", "path"} <= {each.name for each in field.type}
+        if of_file and field.name not in known:
+            known[field.name] = {"_type": "Audio" if field.name in ("audio", "sound", "speech") else "Image"}
+    return known
+
+
+def _samples_among(features: Mapping[str, Any], drop: Sequence[str]) -> dict[str, str]:
+    """Columns that have samples of their own, and what these are."""
+    kinds = {name: "List" if isinstance(kind, list) else str(kind.get("_type", "")) for name, kind in features.items()}
+    return {name: kind for name, kind in kinds.items() if kind in ("Image", "Audio", *_LISTS) and name not in drop}
+
+
+@reader(
+    "datasets",
+    in_folders=(".arrow", ".parquet"),
+    help="a data set of Hugging Face, of `save_to_disk` or of the hub in parquet: a table, images, sound or lists",
+    noun="a data set on disk",
+    options=(*OPTIONS[:-1], "image_size"),
+    extra="parquet",
+    recognizes=_of_hub,
+    example="saved/ --label label",
+)
+def read_dataset(path: Path, request: DataOptions) -> FileContents:
+    """Rows of the splits train and test (or validation), or of a data set without splits; classes by their names."""
+    require("pyarrow", "parquet", "reading data sets on disk")
+    with reading(str(path), "a data set on disk"):
+        of_parquet = path.is_file() or not any(path.rglob("*.arrow"))
+        tables, features = _parquet(path) if of_parquet else _saved(path)
+    frame = pd.concat([table.to_pandas() for table in tables], ignore_index=True)
+    for name, kind in features.items():
+        if isinstance(kind, dict) and kind.get("_type") == "ClassLabel":
+            names = np.array([*kind["names"], ""])  # -1: no label
+            frame[name] = names[frame[name].fillna(-1).to_numpy(int)]
+    n_train = len(tables[0]) if len(tables) > 1 else None
+    samples = _samples_among(features, request.drop)
+    if not samples:
+        found = table_rows(frame, dataclasses.replace(request, n_train=n_train), str(path))
+        return dataclasses.replace(found, n_train=n_train)
+    if len(samples) > 1:
+        raise InputError(
+            f"{path} has images, sound or lists in {name_list(list(samples))}, expected one such column: leave the "
+            f"others out (--drop {','.join(list(samples)[1:])})"
+        )
+    label = request.or_fitted("label")
+    if request.label is not None:
+        check_column("label", request.label, frame, str(path))
+    y = frames.labels(frame[label]) if label in frame.columns else None
+    table: dict[str, Any] = {"columns": None, "one_hot": {}, "drop": list(request.drop), "label": label}
+    ((column, kind),) = samples.items()
+    if kind == "Audio":
+        sounds = [_sound(cell, f"{path}: row {row}", row, y) for row, cell in enumerate(frame[column])]
+        request = dataclasses.replace(request, label=None)
+        found = samples_of(sounds, request, str(path), sound=True, n_train=n_train)
+        return dataclasses.replace(found, table=table)
+    if kind == "Image":
+        x, side = _one_size([_pixels(cell) for cell in frame[column]], request, str(path))
+        options = {} if side is None else {"image_size": side}
+        return FileContents(x, y, n_train, table=table, modality="images", options=options)
+    return FileContents(_stacked([np.asarray(cell.tolist()) for cell in frame[column]], path), y, n_train, table=table)
+
+
+def _saved(path: Path) -> tuple[list[Any], dict[str, Any]]:
+    """Tables of the splits that `save_to_disk` has written, and what their columns are."""
+    import pyarrow as pa
+
+    folders = [path]
+    if (path / "dataset_dict.json").is_file():
+        splits = [str(name) for name in read_json(path / "dataset_dict.json")["splits"]]
+        folders = [path / name for name in _used(splits, path, path / splits[0])]
+    tables = []
+    for folder in folders:
+        files = [folder / str(each["filename"]) for each in read_json(folder / "state.json")["_data_files"]]
+        _check_sizes(files, folder)
+        parts = []
+        for file in files:
+            with pa.memory_map(str(file)) as mapped:
+                parts.append(pa.ipc.open_stream(mapped).read_all())
+        tables.append(pa.concat_tables(parts))
+    return tables, read_json(folders[0] / "dataset_info.json")["features"]
+
+
+def _parquet(path: Path) -> tuple[list[Any], dict[str, Any]]:
+    """Tables of the splits in files of parquet, by the names of files or folders, and what their columns are."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    of: dict[str, list[Path]] = {}
+    for file in files:
+        found = None if path.is_file() else _SPLIT.search(file.relative_to(path).as_posix().lower())
+        of.setdefault("" if found is None else found[1], []).append(file)
+    schemas = {file: parquet.read_schema(file) for file in files}
+    names = schemas[files[0]].names
+    if other := next((file for file in files if schemas[file].names != names), None):
+        raise InputError(
+            f"{path}: {files[0].name} and {other.name} have different columns, expected parts of one table: give one "
+            f"of its files, such as {files[0]}"
+        )
+    used = [""] if set(of) == {""} else _used(list(of), path, files[0])
+    _check_sizes([file for name in used for file in of[name]], path)
+    tables = [pa.concat_tables([parquet.read_table(file) for file in of[name]]) for name in used]
+    return tables, _features(schemas[files[0]])
+
+
+def _used(splits: list[str], path: Path, first: Path) -> list[str]:
+    """The splits that are read: train and test, where there is none a validation split; or the only one."""
+    if len(splits) == 1:
+        return splits
+    test = next((name for name in ("test", *VALIDATION) if name in splits), None)
+    if "train" not in splits:
+        raise InputError(f"{path} has the splits {name_list(splits)}, expected train: give {first}")
+    used = ["train"] if test is None else ["train", test]
+    if others := [name for name in splits if name not in used]:
+        warn(f"{path}: the splits {name_list(others)} are left out")
+    return used
+
+
+def _check_sizes(files: Sequence[Path], path: Path) -> None:
+    check_size(sum(file.stat().st_size for file in files), str(path), "save fewer rows")
+
+
+def _stored(cell: Any, what: str) -> io.BytesIO:
+    if not cell or cell.get("bytes") is None:
+        raise InputError(f"the data set has paths of {what} rather than {what}: save it again with the {what} embedded")
+    return io.BytesIO(cell["bytes"])
+
+
+def _pixels(cell: Any) -> np.ndarray:
+    """The pixels of an image, of which the file is in the data set."""
+    require("pillow", "image", "reading images")
+    from PIL import Image
+
+    with Image.open(_stored(cell, "images")) as image:
+        return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+
+
+def _sound(cell: Any, source_name: str, row: int, y: np.ndarray | None) -> Recording:
+    """A sound, of which the file is in the data set."""
+    require("soundfile", "signals", "reading sound")
+    import soundfile
+
+    with reading(source_name, "a sound file"):
+        x, rate = soundfile.read(_stored(cell, "sounds"), dtype="float32", always_2d=True)
+    name = Path(cell.get("path") or f"{row}.wav").name
+    return Recording(np.asarray(x.T), f"{row}-{name}", float(rate), label=None if y is None else y[row])
+
+
+def _one_size(images: list[np.ndarray], request: DataOptions, source_name: str) -> tuple[np.ndarray, int | None]:
+    """Images as an array; in color if any is, of different sizes as squares, with the side of these."""
+    if len({image.ndim for image in images}) > 1:
+        images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2) for image in images]
+    side = request.or_fitted("image_size")
+    if side is None:
+        side = common_side([image.shape[:2] for image in images], source_name, fitted=request.schema is not None)
+    return (np.stack(images) if side is None else image_squares(images, side)), side
+
+
+def _stacked(samples: list[np.ndarray], path: Path) -> np.ndarray:
+    for row, sample in enumerate(samples):
+        if sample.shape != samples[0].shape or sample.dtype.kind not in "biuf":
+            raise InputError(
+                f"{path}: row {row} (counted from 0) has shape {sample.shape}, and row 0 {samples[0].shape}, expected "
+                "numbers of one shape: resize or cut them with Dataset.map"
+            )
+    return np.stack(samples)
