@@ -166,7 +166,7 @@ MUTATIONS = {
         "data/sources.py", 'column["role"] == "text"', "False", "tests/data/test_data_of_run.py"
     ),
     "scores of few labels": Mutation(
-        "evaluation/advice.py",
+        "evaluation/leaderboard.py",
         "labeled_rows.get(name, FEWEST_LABELS) >= FEWEST_LABELS",
         "True",
         "tests/evaluation/test_evaluation_advice.py",

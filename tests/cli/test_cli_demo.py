@@ -24,7 +24,7 @@ def assert_demo(out, words):
 
 
 def test_the_demo_makes_a_run_a_report_embeddings_and_views(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["viewsmith.cli.demo"], "DATA", "wine")  # 178 rows
+    monkeypatch.setattr(sys.modules["viewsmith.cli"], "DEMO_DATA", "wine")  # 178 rows
     assert_demo(tmp_path / "new", ["--threads", "1"])
     before = (tmp_path / "new" / "views.csv").stat().st_mtime_ns
     assert call("demo", "--out", tmp_path / "new").refused("--out is", "which exists: remove it")

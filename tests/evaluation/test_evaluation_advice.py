@@ -5,9 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.advice import seconds_text
 from viewsmith.evaluation.differences import Repeats, TestRows, word
-from viewsmith.evaluation.leaderboard import Results, format_comparison, leaderboard
+from viewsmith.evaluation.leaderboard import Results, format_comparison, leaderboard, seconds_text
 
 KINDS = {
     "majority": "baseline",

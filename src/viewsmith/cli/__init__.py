@@ -1,24 +1,25 @@
 """The command line: demo, fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, views-table, locate,
 generate, export, push, report, methods."""
 
+import shlex
 import sys
 import traceback
 import warnings
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from viewsmith.cli.compare import compare, evaluate, tune
-from viewsmith.cli.demo import demo
 from viewsmith.cli.errors import cut, echo, explain, leave, show_warning
 from viewsmith.cli.fit import FitCommand, fit
 from viewsmith.cli.methods import methods
 from viewsmith.cli.models import embed, export, plot, push, report
-from viewsmith.cli.options import ListingCommand
+from viewsmith.cli.options import ListingCommand, with_flags
 from viewsmith.cli.parts import discover, locate, symmetries
 from viewsmith.cli.views import generate, views, views_table
 from viewsmith.core import __version__
-from viewsmith.core.errors import printable
+from viewsmith.core.errors import InputError, printable, quoted
 
 app = typer.Typer(
     help="Contrastive learning with learned and generated views.",
@@ -55,6 +56,32 @@ def common(
     ] = False,
 ) -> None:
     """Contrastive learning with learned and generated views."""
+
+
+#: Of scikit-learn: 1,797 images of handwritten digits, as rows of 64 numbers.
+DEMO_DATA = "digits"
+
+
+@with_flags("threads", "debug")
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for everything that is made.")] = Path("demo"),
+) -> None:
+    """Run the quick start on handwritten digits: train, compare with raw features, embed, make views. Seconds.
+
+    Each command is shown before it runs; run it on your own data in the same way.
+    """
+    if out.exists():
+        raise InputError(f"--out is {quoted(out)}, which exists: remove it, or choose another folder")
+    run = out / "run"
+    for words in (
+        ["fit", DEMO_DATA, "--out", str(run)],
+        ["evaluate", str(run), DEMO_DATA],
+        ["embed", str(run), DEMO_DATA, "--out", str(out / "embedded.csv")],
+        ["views", str(run), DEMO_DATA, "--n", "4", "--out", str(out / "views.csv")],
+    ):
+        echo(f"\n$ viewsmith {shlex.join(words)}")
+        app(args=words, prog_name="viewsmith", standalone_mode=False)
+    echo(f"\nOpen {run / 'report.html'} in a browser. With your own table: viewsmith fit TABLE.csv --out RUN")
 
 
 app.command(cls=FitCommand)(fit)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from viewsmith.data.reading import FileContents
     from viewsmith.data.sources import load_dataset
     from viewsmith.data.write import write_representations
-    from viewsmith.modalities.images.sizes import image_squares
+    from viewsmith.modalities.images.channels import image_squares
 
 # Imported on use, because flags of commands are made from `viewsmith.data.options`, which takes no time.
 __getattr__ = lazily(
@@ -23,7 +23,7 @@ __getattr__ = lazily(
         "viewsmith.data.reading": "FileContents",
         "viewsmith.data.sources": "load_dataset",
         "viewsmith.data.write": "write_representations",
-        "viewsmith.modalities.images.sizes": "image_squares",
+        "viewsmith.modalities.images.channels": "image_squares",
     },
 )
 

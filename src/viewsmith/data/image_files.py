@@ -26,9 +26,8 @@ from viewsmith.data.label_maps import classes_of_tiles, fields_of_tiles
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import INSTRUMENTS, TIFF, extension_of
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.modalities.images.channels import channel_ranges
+from viewsmith.modalities.images.channels import SMALLEST_SIDE, channel_ranges, common_side, size_of, square
 from viewsmith.modalities.images.modality import Images
-from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of, square
 
 #: Options of `load_dataset` of all readers of images.
 OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap", "labels")

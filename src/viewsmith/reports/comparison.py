@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.files import write_text_atomic
-from viewsmith.evaluation.advice import PURPOSE
 from viewsmith.evaluation.differences import TIES, best_of, turned, word
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import failures, main_level, spread_words, standard_error, too_few_labels
+from viewsmith.evaluation.leaderboard import PURPOSE, failures, main_level, spread_words, standard_error, too_few_labels
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.figure import PALETTE, Picture, new_axes, shorten
 from viewsmith.reports.maps import draw_map

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from viewsmith.evaluation.advice import CONSTANT, seconds_text
 from viewsmith.evaluation.differences import FEWEST_LABELS, ROUNDING, best_of, word
-from viewsmith.evaluation.leaderboard import sampling_error
+from viewsmith.evaluation.leaderboard import CONSTANT, sampling_error, seconds_text
 from viewsmith.reports.figure import score
 
 #: Column title of each protocol, in the order of the table.

@@ -34,8 +34,8 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
 from viewsmith.data.unread import refuse_folder
+from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of
 from viewsmith.modalities.images.modality import Images
-from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile

@@ -13,8 +13,14 @@ from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, as_source
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.images.channels import COLORS, composites, is_photograph, with_scale_bar
-from viewsmith.modalities.images.sizes import SMALLEST_SIDE, of_one_size
+from viewsmith.modalities.images.channels import (
+    COLORS,
+    SMALLEST_SIDE,
+    composites,
+    is_photograph,
+    of_one_size,
+    with_scale_bar,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
