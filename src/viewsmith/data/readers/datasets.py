@@ -21,7 +21,7 @@ from viewsmith.data.readers.tables import check_column, table_rows
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.modalities import frames
-from viewsmith.modalities.images.sizes import common_side, image_squares
+from viewsmith.modalities.images.channels import common_side, image_squares
 
 _LISTS = ("Sequence", "List", "LargeList", "Array2D", "Array3D")
 _SPLIT = re.compile(rf"(?:^|[/_.-])(train|test|{'|'.join(VALIDATION)})(?=[/_.-])")
