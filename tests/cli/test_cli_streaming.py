@@ -16,18 +16,8 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.methods.crl_tac import figures as locations
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-SMALL = (
-    "--epochs",
-    2,
-    "--set",
-    "n_components=4",
-    "--set",
-    "hidden=8",
-    "--batch-size",
-    16,
-    "--set",
-    "generator_epochs=1",
-)
+SMALL = ("--epochs", 2, "--batch-size", 16)
+SMALL += ("--set", "n_components=4", "--set", "hidden=8", "--set", "generator_epochs=1")
 
 
 @pytest.fixture(autouse=True)

@@ -34,22 +34,6 @@ def test_supcon_reads_labels_and_reports_it(capsys, tmp_path):
     assert not np.array_equal(other.transform(x), model.transform(x))
 
 
-def test_supcon_separates_classes_that_simclr_does_not():
-    """The classes are halves of one Gaussian, which cannot be found without labels."""
-    x = np.random.default_rng(1).normal(size=(128, 6)).astype(np.float32)
-    y, options = x[:, 0] > 0, TINY | {"epochs": 20, "noise_strength": 0.1, "learning_rate": 0.02, "norm": "none"}
-
-    def gap(model):
-        z = model.transform(x, output="projection")
-        z /= np.linalg.norm(z, axis=1, keepdims=True)
-        cosines = z @ z.T
-        same = y[:, None] == y
-        return cosines[same].mean() - cosines[~same].mean()
-
-    supervised, plain = Contrastive(**options, framework="supcon").fit(x, y), Contrastive(**options).fit(x, y)
-    assert gap(supervised) > gap(plain) + 0.1
-
-
 def test_other_frameworks_do_not_read_labels():
     class Untouchable:
         def __array__(self, *args, **kwargs):

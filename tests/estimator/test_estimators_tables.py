@@ -128,18 +128,6 @@ def test_columns_are_found_by_the_names_of_a_file(tmp_path):
     assert "the DataFrame lacks 1 column that the model was fitted on: a; it has A, b, c" in said
 
 
-def test_a_resumed_run_ends_with_the_same_model(tmp_path):
-    options = TINY | {"epochs": 6}
-    Contrastive(**options).fit(people(), run=tmp_path / "whole")
-    Contrastive(**options, minutes=1e-9).fit(people(), run=tmp_path / "parts")
-    Contrastive(**options).fit(people(), run=tmp_path / "parts", resume=True)
-    names = [(tmp_path / part / "model.safetensors").read_bytes() for part in ("whole", "parts")]
-    assert names[0] == names[1]
-    assert "trained on other rows" in refusal(
-        Contrastive(**options).fit, people().assign(town="Oslo"), run=tmp_path / "whole", resume=True
-    )
-
-
 def test_roles_are_arguments():
     model = Contrastive(columns={"town": "drop", "id": "numeric"}, **TINY).fit(people())
     assert model.table_.roles["town"] == "drop" and model.table_.roles["id"] == "numeric"

@@ -6,7 +6,7 @@ from framework_cases import LABELS, assert_value_and_gradient, build, length_one
 from torch import nn
 
 from refusals import refusal
-from viewsmith.frameworks import NNCLR, SupCon, nnclr
+from viewsmith.frameworks import NNCLR, SupCon
 from viewsmith.losses import nt_xent, sup_con
 from viewsmith.views import PositivePair
 
@@ -58,16 +58,6 @@ def test_settings_out_of_range_are_rejected():
     assert refusal(build, "supcon", temperature=0) == "temperature is 0, expected a number above 0"
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_loss_is_lower_if_classes_are_close(dtype):
-    framework = SupCon(nn.Identity(), nn.Identity(), torch.tensor([0, 0, 1, 1]), temperature=0.5)
-    rows = torch.arange(4)
-    together = torch.tensor([[1.0, 0], [1, 0.1], [0, 1], [0.1, 1]], dtype=dtype)
-    apart = together[[0, 2, 1, 3]]
-    near, far = (framework(PositivePair(x, x, (rows, rows))).mean() for x in (together, apart))
-    assert near < far - 0.5
-
-
 TAU = 0.3
 
 
@@ -100,12 +90,6 @@ def test_nnclr_equals_the_loop(ids):
         batch, keys = pair(ids=ids, seed=seed), framework.keys.clone()
         losses = framework(batch)
         assert_value_and_gradient(framework, losses, slow_nnclr(framework, batch, keys))
-
-
-def test_nearest_by_hand():
-    support = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
-    z = torch.tensor([[5.0, 1.0], [-1.0, 0.5], [1.0, 1.2]])
-    assert torch.equal(nnclr.nearest(z, support), support[[0, 1, 2]])
 
 
 def test_the_queue_stores_the_first_views():

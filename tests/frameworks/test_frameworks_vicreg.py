@@ -35,27 +35,6 @@ def test_vicreg_equals_the_loop(options):
     assert_value_and_gradient(framework, framework(batch), slow_vicreg(framework, batch, **weights))
 
 
-def test_training_increases_the_variance_and_decorrelates_features():
-    framework = build("vicreg", covariance_weight=25.0)
-    batches = [pair(seed=seed, batch=64) for seed in range(100)]
-
-    def correlations():
-        with torch.no_grad():
-            z = framework.head(framework.encoder(pair(seed=99, batch=500).first))
-        c = torch.cov(z.T)
-        return c.diagonal().sqrt(), (c - torch.diag(c.diagonal())).abs().max()
-
-    optimizer = torch.optim.Adam(framework.parameters(), lr=0.01)
-    assert correlations()[0].max() < 0.5
-    for batch in batches:
-        # Both views are equal, so only the variance and the covariance term are trained.
-        optimizer.zero_grad()
-        framework(type(batch)(batch.first, batch.first)).mean().backward()
-        optimizer.step()
-    spread, off_diagonal = correlations()
-    assert spread.min() > 0.9 and off_diagonal < 0.25
-
-
 @pytest.mark.parametrize("weight", [0.3, 2.0])
 def test_it_is_the_loss_of_both_projections(weight):
     framework, batch = build("barlow-twins", off_diagonal_weight=weight), pair()

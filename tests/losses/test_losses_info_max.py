@@ -80,20 +80,6 @@ def test_objectives_are_in_float32_under_autocast(name):
         assert torch.equal(CASES[name][0](z, p), expected)
 
 
-def test_one_sample_with_two_opposite_projections_by_hand():
-    z = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
-    p = torch.tensor([[0.75, 0.25]], dtype=torch.float64)
-    up, down = math.exp(0.5), math.exp(-0.5)
-    first, second = math.log(0.75 * up + 0.25 * down), math.log(0.75 * down + 0.25 * up)
-    torch.testing.assert_close(log_marginal(z, p, BETA), torch.tensor([[first, second]], dtype=torch.float64))
-    # With one sample, the conditional and the marginal distribution are equal.
-    assert info_max(z, p, BETA).abs().item() < 1e-12
-    bound = 0.5 * 0.25 - (0.75 * first + 0.25 * second)  # ||.75 - .25||^2 = .25
-    assert info_max_bound(z, p, BETA).item() == pytest.approx(bound, abs=1e-12)
-    distinct = -0.5 - (0.75 * first + 0.25 * second)  # the one pair is opposite
-    assert info_max_bound(z, p, BETA, distinct=True).item() == pytest.approx(distinct, abs=1e-12)
-
-
 def test_the_first_term_of_near_positives_is_linear_in_p_and_that_of_the_bound_is_not():
     """Two of many transformations agree: at uniform P, their gain is 1 / M with near positives, and 1 / M^2 else."""
     m = 20

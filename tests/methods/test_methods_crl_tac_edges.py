@@ -48,19 +48,6 @@ def test_data_with_little_variation_give_finite_results(x):
     assert np.isfinite(model.metrics_[-1]["loss"])
 
 
-def test_the_channel_distinguishes_crops_of_small_images():
-    """Images with sides below 24 pixels have a finer grid than the network of the channel was designed for."""
-    x = np.zeros((32, 14, 16), np.uint8)
-    x[:, 9:13, 11:15] = np.random.default_rng(0).integers(100, 256, (32, 4, 4))
-    model = CRLTAC(**TINY | {"epochs": 3, "channel_learning_rate": 0.01, "n_components": 16}).fit(x)
-    p = model.distribution(x)
-    assert model.method_.channel.family.grids == [(5, 7)]
-    p = p.reshape(32, 5, 7)
-    for axis in (1, 2):  # rows and columns
-        assert np.ptp(p, axis=axis).max(axis=1).min() > 1e-3
-    np.testing.assert_allclose(p[:, 0, 0], p[:, 0, 1], rtol=1e-5)  # empty crops
-
-
 @pytest.mark.parametrize(
     ("x", "options", "part"),
     [

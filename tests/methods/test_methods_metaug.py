@@ -1,6 +1,5 @@
 """MetAug's updates: the meta gradient against plain differentiation, what each changes; generators of features."""
 
-import copy
 import itertools
 
 import pytest
@@ -14,7 +13,6 @@ from viewsmith.losses import info_nce
 from viewsmith.methods.metaug.objective import BatchLosses, batch_statistics, inner_gradient, mean
 from viewsmith.networks import ColorSplit, SmallCNN, ViewEncoders, ViewHeads
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import AdversarialViews, MetaFeatures, Neighbors
 
 IMAGES = torch.randn(N, 3, 16, 16, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
@@ -269,30 +267,6 @@ def test_adversarial_views_do_not_change_memory_and_statistics():
 
 
 # ---- a whole training
-
-
-@pytest.mark.parametrize("name", ["oucl", "moco"])
-def test_a_resumed_training_equals_an_uninterrupted_one(name, tmp_path):
-    class Stop(Callback):
-        def step(self, trainer):
-            trainer._stop = trainer.steps == 3
-
-    whole = build(name)
-    Trainer(whole, seed=1, batch_size=8).fit(X)
-    folder = CheckpointFolder(tmp_path)
-    stopped = Trainer(build(name), seed=1, batch_size=8, checkpoint=folder, callbacks=[Stop()])
-    assert stopped.fit(X) == "interrupted"
-    resumed = build(name, seed=5)
-    Trainer(resumed, seed=1, batch_size=8, checkpoint=folder).fit(X, resume=True)
-    expected = whole.state_dict()
-    assert all(torch.equal(value, expected[key]) for key, value in resumed.state_dict().items())
-
-
-def test_a_copy_is_independent():
-    method = build()
-    other = copy.deepcopy(method)
-    assert other.terms.framework is other.framework and other.terms.features is other.features
-    assert other.terms.framework is not method.framework
 
 
 def test_sync_batch_norm_is_rejected():

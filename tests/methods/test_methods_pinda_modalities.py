@@ -1,6 +1,5 @@
 """PiNDA on images and DNA, with every framework, and its copies."""
 
-import copy
 import itertools
 
 import pytest
@@ -144,23 +143,6 @@ def test_full_views_get_noise_and_progress_is_passed():
     assert progress == 0.75 and torch.equal(seen.local, made.local)
     assert torch.equal(torch.stack(seen.ids), torch.stack(made.ids))
     torch.testing.assert_close(torch.cat([seen.first, seen.second]), both + noise, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(("modality", "shared"), [("images", True), ("dna", True), ("dna", False)])
-def test_a_copy_of_a_method_is_independent(modality, shared):
-    method = pinda(modality, shared=shared).eval()
-    other = copy.deepcopy(method)
-    if shared:
-        assert other.noise.network.stem.__self__ is other.framework.encoder is not method.framework.encoder
-        assert not any("stem" in name for name in method.noise.state_dict())
-    before = method.joint_step(batch(modality))[0]
-    assert torch.equal(other.joint_step(batch(modality))[0], before)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw(7), dtype=torch.float64))
-    assert torch.equal(method.joint_step(batch(modality))[0], before) and not torch.equal(
-        other.joint_step(batch(modality))[0], before
-    )
 
 
 @both_modalities

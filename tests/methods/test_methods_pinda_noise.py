@@ -1,7 +1,5 @@
 """The pi-noise generator and its penalties."""
 
-import math
-
 import pytest
 import torch
 from pi_noise_toys import NETWORKS, D, X, dna, draw, generator_of, maker_of, real_of, rms, samples
@@ -17,17 +15,6 @@ def test_initial_noise_has_the_given_strength(strength, level):
     sigma, mean = PiNoise.for_vectors(D, strength=strength, level=level, learn_mean=True).noise_parameters(X.float())
     torch.testing.assert_close(sigma, torch.full((7, D), strength), rtol=1e-5, atol=2e-6)
     assert (mean == 0).all()
-
-
-@pytest.mark.parametrize("random_fraction", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("strength", [0.5, 2.0])
-def test_a_fixed_level_holds_for_any_weights(strength, random_fraction):
-    sigma, mean = generator_of(strength=strength, random_fraction=random_fraction).noise_parameters(X)
-    assert mean is None
-    torch.testing.assert_close(rms(sigma), torch.full((7,), strength, dtype=torch.float64), rtol=1e-12, atol=0)
-    # Every feature has at least the random fraction of the mean noise power.
-    assert (sigma.square() >= random_fraction * strength**2 - 1e-12).all()
-    assert (sigma.std(1) > 0.1 * strength).all() == (random_fraction < 1)
 
 
 def test_a_free_level_depends_on_the_weights():
@@ -85,12 +72,6 @@ def downstream(maker):
 
 
 @pytest.mark.parametrize("level", ["fixed", "free"])
-def test_the_loss_reaches_every_weight_of_the_generator(level):
-    noise, _ = downstream(generator_of(level=level, learn_mean=True))
-    assert all(gradient.abs().max() > 0 for gradient in noise)
-
-
-@pytest.mark.parametrize("level", ["fixed", "free"])
 def test_the_generator_learns_from_the_first_step(level):
     # The last weights are initialized with 0: the last layer learns in the first step, the others from the second on.
     noise, _ = downstream(generator_of(trained=False, level=level))
@@ -135,11 +116,6 @@ def assert_same(fast, slow, x, tolerance):
     weights = torch.arange(1, fast.numel() + 1, dtype=fast.dtype).view(fast.shape)
     one, other = (torch.autograd.grad((weights * loss).sum(), x)[0] for loss in (fast, slow))
     torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
-
-
-def test_penalties_by_hand():
-    assert float(inverse_norm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))) == pytest.approx(0.4)
-    assert log_barrier(torch.tensor([[1.0, math.e**2], [0.5, 0.5]])).tolist() == pytest.approx([-1, math.log(2)])
 
 
 def test_inverse_norm_stays_finite_without_noise():
@@ -206,19 +182,6 @@ def test_a_fixed_level_equals_a_slow_loop(name):
 
 
 @every_network
-def test_views_of_every_shape(name):
-    for dtype in (torch.float32, torch.float64):
-        x, maker = samples(name, dtype), maker_of(name, dtype=dtype, learn_mean=True, distribution="uniform")
-        one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
-        assert one.shape == x.shape and one.dtype == dtype and one.isfinite().all()
-        assert torch.equal(one, again) and not torch.equal(one, other)
-    # Each entry has its own draw, even if the channels have the same sigma.
-    eps, sigma, _ = maker_of(name, trained=False).noise(x, draw())
-    standard = (eps / sigma)[0][real_of(x)[0]]
-    assert len(set(standard.tolist())) == standard.numel()
-
-
-@every_network
 def test_the_gradient_reaches_every_weight_of_every_network(name):
     maker, x = maker_of(name), samples(name)
     if name == "resnet18":  # its blocks are initialized as the identity
@@ -266,12 +229,6 @@ def test_penalties_of_maps_equal_slow_loops(dtype, tolerance):
     assert_same(log_barrier(sigma, real), torch.stack(rows), sigma, tolerance)
     norms = [sum(v * v for v in row.flatten()) ** 0.5 for row in sigma[:2]]
     assert_same(inverse_norm(sigma[:2]), 2 / (norms[0] + norms[1]), sigma, tolerance)
-
-
-def test_the_barrier_by_hand_with_padding():
-    sigma = torch.tensor([[[1.0, math.e], [1.0, math.e]], [[0.5, 0.0], [0.5, 0.0]]])
-    real = torch.tensor([[[True, True]], [[True, False]]])
-    assert log_barrier(sigma, real).tolist() == pytest.approx([-0.5, math.log(2)])
 
 
 def test_a_network_without_a_last_layer_is_refused():

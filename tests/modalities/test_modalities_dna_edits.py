@@ -42,12 +42,6 @@ def test_an_unedited_plan_is_the_identity(batch):
     assert decode(x) == words
 
 
-def test_reverse_complement_by_hand():
-    x = encode(["AACGTN", "CCN", "T"], 8)
-    plan = dna.reverse_complement(dna.unedited(x), torch.tensor([6, 3, 1]), torch.tensor([True, True, False]))
-    assert decode(dna.render(x, plan)) == ["NACGTT", "NGG", "T"]
-
-
 def test_reverse_complement(batch):
     words, x, plan, lengths, _ = batch
     chosen = torch.tensor([True, False, True, True, True, True, False])
@@ -68,12 +62,6 @@ def test_delete(batch):
             right = spell(letters, row, range(n // 2 + len(kept), len(word)))
             expected.append(left + kept + right)
         assert decode(dna.render(x, dna.delete(plan, lengths, start, size, letters))) == expected
-
-
-def test_delete_by_hand():
-    x, letters = encode(["ACGTACGT"], 9), torch.full((1, 9), 2)
-    plan = dna.delete(dna.unedited(x), torch.tensor([8]), torch.tensor([2]), torch.tensor([3]), letters)
-    assert decode(dna.render(x, plan)) == ["GACCGTGG"]  # GTA is deleted; one G is added before, two after
 
 
 def test_insert(batch):

@@ -92,39 +92,6 @@ def test_the_default_memorizes_a_few_images():
 # ---- The published network -------------------------------------------------------------------------------------------
 
 
-def test_published_widths():
-    """Listing 1, lines 6 to 19: c 3; inc 16; down 32, 64, 64; up 128 to 32, 64 to 16, 32 to 16; 1x1 at the end."""
-    network = network_of("published")
-    seen = []
-
-    def note(name):
-        return lambda module, given, result: seen.append((name, given[0].shape[1], result.shape[1], result.shape[2]))
-
-    for name in ("first", "last"):
-        getattr(network, name).register_forward_hook(note(name))
-    for kind in ("down", "up"):
-        for block, attend in zip(getattr(network, kind), getattr(network, f"{kind}_attention"), strict=True):
-            block.register_forward_hook(note(kind))
-            attend.register_forward_hook(note("attention"))
-    network(*batch(1, 32, 32))
-    assert seen == [
-        ("first", 3, 16, 32),
-        ("down", 16, 32, 16),
-        ("attention", 32, 32, 16),
-        ("down", 32, 64, 8),
-        ("attention", 64, 64, 8),
-        ("down", 64, 64, 4),
-        ("attention", 64, 64, 4),
-        ("up", 128, 32, 8),
-        ("attention", 32, 32, 8),
-        ("up", 64, 16, 16),
-        ("attention", 16, 16, 16),
-        ("up", 32, 16, 32),
-        ("attention", 16, 16, 32),
-        ("last", 16, 3, 32),
-    ]
-
-
 def test_published_parameter_count():
     """By hand: 3x3 convolutions without bias, norms with scale and shift, other layers with bias."""
 

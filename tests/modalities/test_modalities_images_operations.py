@@ -1,6 +1,5 @@
 """Operations of image views: against torchvision, by hand, against loops; gradients; random boxes."""
 
-import colorsys
 import math
 from pathlib import Path
 
@@ -78,21 +77,6 @@ def test_hue_rotates_colors_by_the_angle_of_torchvision(truth):
 # --- by hand and against loops
 
 
-def test_crop_by_hand():
-    x = numbers(1, 2, 3, 4).view(1, 1, 1, 4).expand(1, 1, 2, 4)
-    # Centers of 4 pixels from 2: at -.25, .25, .75, 1.25 of the box, clamped to it.
-    view = crop(x, numbers(0, 1, 2, 2)[None])
-    assert torch.equal(view, numbers(2, 2.25, 2.75, 3).expand(1, 1, 2, 4))
-    flipped = crop(x, numbers(0, 1, 2, 2)[None], flip=torch.tensor([True]))
-    assert torch.equal(flipped, view.flip(3))
-
-
-@both_dtypes
-def test_a_crop_of_the_whole_image_is_the_image(dtype):
-    x = images(dtype=dtype)
-    assert torch.equal(crop(x, numbers(0, 0, 12, 10).expand(6, 4)), x)
-
-
 def slow_crop(image, box, size):
     """A crop of a fractional box, pixel by pixel."""
     top, left, tall, wide = box.tolist()
@@ -136,28 +120,6 @@ def test_blur_against_a_loop(monkeypatch, widest):
 
 def test_kernel_sizes_of_the_blur():
     assert [blur_size(side) for side in (8, 32, 64, 96, 224)] == [3, 3, 7, 9, 23]
-
-
-def test_colors_by_hand():
-    x = numbers(1, 0, 0).view(1, 3, 1, 1)
-    third, one = numbers(1 / 3), numbers(1.0)
-    assert gray(x).flatten().tolist() == [0.299] * 3
-    # A third of a turn maps red to green with the luma of red.
-    turned = recolor(0.1 * x + 0.4, one, one, one, third).flatten() - 0.4
-    assert torch.allclose(turned, 0.1 * (numbers(0, 1, 0) + 0.299 - 0.587), atol=1e-12)
-    assert adjust_brightness(0.5 * x, numbers(1.5)).flatten().tolist() == [0.75, 0, 0]
-    assert torch.allclose(adjust_saturation(x, numbers(0.5)).flatten(), numbers(0.6495, 0.1495, 0.1495))
-    assert torch.allclose(adjust_contrast(x, numbers(0.5)).flatten(), numbers(0.6495, 0.1495, 0.1495))
-    assert solarize(x, numbers(0.5)).flatten().tolist() == [0, 0, 0]
-
-
-def test_the_hue_of_a_rotated_color():
-    x = images(8, height=2, width=2, dtype=torch.float64, low=0.45, high=0.55)
-    turned = adjust_hue(x, numbers(0.25).expand(8))
-    for before, after in zip(x.movedim(1, 3).reshape(-1, 3), turned.movedim(1, 3).reshape(-1, 3), strict=True):
-        angle = (colorsys.rgb_to_hsv(*after.tolist())[0] - colorsys.rgb_to_hsv(*before.tolist())[0]) % 1
-        assert abs(angle - 0.25) < 2.5 / 360
-    close(gray(turned), gray(x), 1e-12)
 
 
 def test_color_operations_on_one_channel():
