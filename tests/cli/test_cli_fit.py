@@ -123,27 +123,6 @@ def test_weights_have_one_metadata_key_at_most_and_nothing_is_a_pickle(runs):
     assert initial != model_bytes(runs / "table")
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "split", "train"),
-    [
-        ("xy.npz", ("--transductive",), "stratified", 40),
-        ("given.npz", (), "given", 30),
-        ("t.csv", ("--label", "type"), "stratified", 32),
-    ],
-)
-def test_every_kind_of_file(tmp_path, data, table, name, options, split, train):
-    run, out = tmp_path / "run", tmp_path / "h.npz"
-    good("fit", data / name, "--out", run, *EPOCHS, *options)
-    summary = json.loads((run / "summary.json").read_text())
-    assert summary["split"]["kind"] == split and summary["rows"] == train
-    assert summary["split"]["transductive"] == ("--transductive" in options)
-    good("embed", run, data / name, "--out", out)
-    with np.load(out) as arrays:
-        h = np.concatenate([arrays["H_train"], arrays["H_test"]]) if split == "given" else arrays["H"]
-    x = table[list("abcd")].to_numpy(np.float32)
-    np.testing.assert_allclose(h, viewsmith.load(run).transform(x), atol=1e-5)
-
-
 def test_columns_dropped_encoded_and_imputed(tmp_path, data):
     run = tmp_path / "run"
     options = ("--label", "type", "--drop", "note", "--one-hot", "site", "--impute", "median", "--strict")
@@ -217,17 +196,6 @@ def stopped(tmp_path, data):
     result = good(*command, "--minutes", 1e-9)
     assert "warning: training ended early (time limit)" in result.err and "--resume" in result.err
     return tmp_path / "stopped", command
-
-
-def test_a_run_stopped_by_a_time_limit_is_usable_and_can_be_resumed(tmp_path, data, stopped):
-    run, command = stopped
-    assert json.loads((run / "summary.json").read_text())["status"] == "time limit"
-    good("embed", run, data / "x.npy", "--out", tmp_path / "h.npz")
-    good("report", run)
-    good(*command, "--resume")
-    whole = (*command[:3], tmp_path / "whole", *command[4:])
-    good(*whole)
-    assert model_bytes(run) == model_bytes(tmp_path / "whole") and metrics(run) == metrics(tmp_path / "whole")
 
 
 def test_resume_without_a_run_starts_a_new_run(tmp_path, data, runs):

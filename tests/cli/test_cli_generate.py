@@ -10,7 +10,6 @@ import torch
 from cli_tools import call, files, good
 from PIL import Image
 
-from clip_toys import save_clip
 from viewsmith.data.view_cache import ViewCacheFolder
 
 
@@ -173,30 +172,6 @@ def test_an_unreadable_view_does_not_affect_other_blocks(pictures):
     good(*command)
     after = files(pictures / "cache")
     assert "manifest.csv" in after and all(after[name] == there[name] for name in there)
-
-
-@pytest.mark.slow
-def test_views_and_a_training_with_features_of_clip(pictures):
-    save_clip(pictures / "clip")
-    features = ("--features", f"clip:{pictures / 'clip'}")
-    generator = ("--generator", f"folder:{pictures / 'given'}")
-    command = ("generate", pictures / "images", "--out", pictures / "cache", *generator)
-    assert good(*command, *features).err == ""
-    assert call(*command).refused() and call(*command, "--features", "clip").refused("which needs weights")
-    run, genview = pictures / "run", ("--method", "genview", "--view-cache", pictures / "cache", "--epochs", 2)
-    fit = ("fit", pictures / "images", *genview, *features, "--out", run)
-    good(*fit, "--minutes", 1e-9)
-    assert good(*fit, "--resume").out.splitlines() == [str(run)]
-    out = ("--out", pictures / "views.npz")
-    good("views", run, pictures / "images", *out)
-    with np.load(pictures / "views.npz") as arrays:
-        assert np.isfinite(arrays["quality"]).all()
-    shutil.rmtree(pictures / "clip")
-    good("embed", run, pictures / "images", "--out", pictures / "h.npz")
-    assert call("views", run, pictures / "images", *out).refused("no CLIP at")
-    assert call(*fit[:-1], pictures / "new").refused("no CLIP at") and not (pictures / "new").exists()
-    plain = ("--method", "contrastive", *features, "--out", pictures / "new")
-    assert call("fit", pictures / "images", *plain).refused("no option 'features'")
 
 
 def test_views_of_a_view_cache_of_resized_images(pictures):

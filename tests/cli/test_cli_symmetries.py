@@ -1,8 +1,6 @@
 """Symmetries of data: sets that have them and sets that do not, slow forms, bad input, the command."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,15 +144,6 @@ def test_fit_says_what_it_chose_and_its_report_shows_it(tmp_path, how):
     assert "<h3>Symmetries" in page and 'id="views"' in page
     assert "mirror: " not in good(*command, "--set", "flip=0.5", "--out", tmp_path / "forced").err
     assert "<h3>Symmetries" not in (tmp_path / "forced" / "report.html").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")
-@pytest.mark.parametrize(("name", "on_the_data"), [("mnist", False), ("fashion_mnist", True), ("cifar10_small", True)])
-def test_mirrored_images(name, on_the_data):
-    x = np.load(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz")["X_train"]
-    (test,) = symmetries(x, "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
-    assert test.on_the_data == on_the_data
 
 
 def test_stronger_views_leave_the_data(tmp_path):

@@ -20,18 +20,6 @@ def plain(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("options", [("--columns", "b=numeric", "--drop", "id")])
-def test_roles_do_as_drop_does_where_the_rest_is_numbers(plain, tmp_path, options):
-    for name, given in (("roles", options), ("drop", ("--drop", "id"))):
-        run = tmp_path / name
-        good("fit", plain, "--label", "kind", *given, "--epochs", 1, "--out", run)
-        good("embed", run, plain, "--out", tmp_path / f"{name}.npz")
-    with np.load(tmp_path / "roles.npz") as found, np.load(tmp_path / "drop.npz") as expected:
-        np.testing.assert_array_equal(found["H"], expected["H"])
-    good("evaluate", tmp_path / "roles", plain, "--protocols", "knn")
-    good("fit", plain, "--label", "kind", *options, "--epochs", 1, "--out", tmp_path / "roles", "--resume")
-
-
 def test_roles_of_plain_numbers_in_compare_and_tune(plain, tmp_path):
     given = (plain, "--label", "kind", "--columns", "id=drop", "--set", "epochs=1")
     good("compare", *given, "--methods", "contrastive", "--seeds", 1, "--protocols", "knn", "--out", tmp_path / "c")

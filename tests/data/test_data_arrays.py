@@ -418,21 +418,6 @@ def test_too_few_new_rows_are_not_split(npz):
 # --- real data
 
 
-@pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="VIEWSMITH_DATA is not set")
-@pytest.mark.parametrize(
-    ("name", "modality", "shape"),
-    [
-        ("satimage", "vectors", (6435, 36)),
-        ("mnist", "images", (70000, 28, 28)),
-        ("dna_ienhancer2l", "dna", (3368, 200)),
-    ],
-)
-def test_real_files(name, modality, shape):
-    data = load_dataset(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz")
-    assert (data.modality, data.split, data.x.shape) == (modality, "given", shape)
-    assert len(data.y) == len(data.x)
-
-
 def test_an_archive_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 50)), y=np.arange(1000) % 2)
     assert (tmp_path / "x.npz").stat().st_size < 10_000

@@ -64,17 +64,6 @@ def test_the_layout(whole):
     assert json.loads(whole.record_file.read_text())["seed"] == 3
 
 
-def test_blocks_have_index_seed_and_level(whole):
-    block = load_tensors(whole.block(5))
-    assert block["index"].tolist() == [20, 21] and block["views"].shape == (2, 2, 3)
-    assert block["seed"].tolist() == [[derive_seed(3, "view", row, view) for view in (0, 1)] for row in (20, 21)]
-    tolerance, level = whole.read_levels()
-    assert torch.equal(block["tolerance"], tolerance[20:]) and torch.equal(block["level"], level[20:])
-    quality = (block["views"] - ROWS[20:, None]).mean(2)
-    torch.testing.assert_close(block["quality"], quality)
-    torch.testing.assert_close(whole.read("quality")[20:], quality)
-
-
 def test_views_are_read_by_index_as_from_memory(whole):
     views, rng = whole.read_views().numpy(), np.random.default_rng(0)
     sources = whole.sources()

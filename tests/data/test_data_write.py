@@ -1,6 +1,5 @@
 """Representations on disk: every format is read back, and an error does not change an existing file."""
 
-import errno
 import os
 import sys
 
@@ -109,22 +108,6 @@ def test_parquet_without_pyarrow(data, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"viewsmith\[parquet\]"):
         write_representations(tmp_path / "o.parquet", given, H)
-
-
-@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
-def test_a_full_disk_does_not_change_the_old_file(data, tmp_path, monkeypatch, suffix):
-    path = tmp_path / f"o{suffix}"
-    write_representations(path, data("given"), H)
-    before = path.read_bytes()
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_representations(path, data("given"), H + 1)
-    assert path.read_bytes() == before
-    assert sorted(os.listdir(tmp_path)) == ["in", path.name]
 
 
 def test_names_and_labels_are_no_formulas_in_a_spreadsheet(tmp_path):

@@ -11,9 +11,8 @@ from torch import nn
 from refusals import refusal
 from registered import TRAINED, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
-from viewsmith.core.errors import InputError, TrainingError
+from viewsmith.core.errors import InputError
 from viewsmith.methods.loading import estimators
-from viewsmith.networks import PrincipalAxes
 
 pytestmark = pytest.mark.filterwarnings("ignore:the representation has collapsed", "ignore:training ended early")
 
@@ -106,37 +105,7 @@ def test_summary_and_attributes_of_fit(cls, fitted):
     assert model.summary_["rows"] == 178 and model.summary_["steps"] == 2 * epochs
 
 
-@every_trained
-def test_a_time_limit_leaves_a_usable_model(cls, wine):
-    with pytest.warns(UserWarning, match=r"ended early \(time limit\) after 1 step, and the first of (50|75) epochs"):
-        model = made(cls, **TINY | {"epochs": 50, "minutes": 1e-9}).fit(wine)
-    assert model.status_ == "time limit" and model.transform(wine).shape == (178, 8)
-
-
-def test_a_loss_that_explodes_is_one_line(wine):
-    with pytest.raises(TrainingError, match="lower the learning rate") as caught:
-        Contrastive(**TINY | {"norm": "none", "optimizer": "sgd", "learning_rate": 1e30}).fit(wine)
-    assert "\n" not in str(caught.value)
-
-
-def test_epochs_auto_take_about_two_thousand_steps(wine):
-    options = {**TINY, "epochs": "auto"}
-    for rows, expected in ((wine, 1000), (wine[:64], 2000), (wine[:10], 2000)):
-        fitted = Contrastive(**options, minutes=1e-9).fit(rows).fitted_
-        assert fitted["epochs"] == expected
-
-
 # --- transform
-
-
-@every_estimator
-def test_a_row_does_not_depend_on_the_other_rows(cls, digits):
-    model = made(cls, **TINY | {"epochs": 1}).fit(digits[:300])
-    h = model.transform(digits)
-    assert h.shape == (1797, 8) and h.dtype == np.float32
-    for rows in ([5], [1796, 5, 0], slice(100, 1300), np.arange(1797)[::-1]):
-        assert np.array_equal(model.transform(digits[rows]), h[rows])
-    assert np.array_equal(model.transform(digits[[5] * 40]), h[[5] * 40])
 
 
 @every_estimator
@@ -148,21 +117,6 @@ def test_outputs_by_name(cls, wine, fitted):
         model.transform(wine, output="maps")
     if cls is DiffAug:
         assert model.transform(wine, output="map").shape == (178, 2)
-
-
-def test_input_components_stand_before_the_encoder(digits):
-    def axes(**options):
-        model = Contrastive(**TINY | {"epochs": 1}, **options).fit(digits[:200])
-        return [m for m in model.method_.modules() if isinstance(m, PrincipalAxes)], model
-
-    assert axes()[0] == []  # 64 features are not wide
-    (found,), model = axes(input_components=10)
-    assert found.axes.shape == (64, 10) and model.fitted_["input_components"] == 10
-    wide = np.random.default_rng(0).normal(size=(40, 210)).astype(np.float32)
-    options = TINY | {"epochs": 1}
-    assert Contrastive(**options).fit(wide).fitted_["input_components"] == 40  # 50, but there are 40 rows
-    assert Contrastive(**options, view_maker="noise").fit(wide).fitted_["input_components"] is None
-    assert Contrastive(**options, input_components=None).fit(wide).fitted_.get("input_components") is None
 
 
 # --- views
@@ -267,16 +221,3 @@ def test_the_pool_is_released_when_views_are_refused(wine, monkeypatch):
         raise InputError("no")
 
     assert refusal(model.views, wine) == "no" and held == []
-
-
-def test_transform_has_a_progress_bar_on_a_terminal(monkeypatch, capsys):
-    rows = np.random.default_rng(0).normal(size=(2500, 3)).astype(np.float32)
-    model = Contrastive(epochs=1, hidden=(4,), n_components=4, view_maker="noise", random_state=0).fit(rows)
-    quiet = model.transform(rows)
-    sizes = []
-    monkeypatch.setattr(
-        "viewsmith.estimator.rows.with_progress",
-        lambda items, source_name, total, unit, size: (sizes.append(size(item)) or item for item in items),
-    )
-    assert np.array_equal(model.set_params(verbose=True).transform(rows), quiet)
-    assert sizes == [1024, 1024, 452]

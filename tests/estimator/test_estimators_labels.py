@@ -34,17 +34,6 @@ def test_supcon_reads_labels_and_reports_it(capsys, tmp_path):
     assert not np.array_equal(other.transform(x), model.transform(x))
 
 
-def test_other_frameworks_do_not_read_labels():
-    class Untouchable:
-        def __array__(self, *args, **kwargs):
-            raise AssertionError("labels were read")
-
-    x, _ = clusters()
-    model = Contrastive(**TINY).fit(x, Untouchable())
-    assert "labels" not in model.summary_
-    assert np.array_equal(model.transform(x), Contrastive(**TINY).fit(x).transform(x))
-
-
 def test_supcon_without_labels_is_refused_in_one_line():
     x, y = clusters()
     asked = "framework is 'supcon', which reads labels, but no labels were given: call fit(X, y), or take another"

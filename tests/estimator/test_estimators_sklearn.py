@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
-import torch
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -89,36 +87,3 @@ def test_set_output_gives_pandas(cls, wine):
     assert h.columns.tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
     assert h.index.equals(table.index)
     np.testing.assert_array_equal(h.to_numpy(), made(cls, **TINY).fit(wine).transform(wine))
-
-
-@contrastive_first
-def test_every_container_gives_the_same_result(cls, digits):
-    x = digits[:150]  # more than half are zeros, so the default scaling is "global"
-    expected = made(cls, **TINY).fit(x).transform(x)
-    for given in (
-        x.astype(np.float64),
-        x.astype(np.int64),
-        np.asfortranarray(x),
-        x.tolist(),
-        torch.from_numpy(x),
-        torch.from_numpy(x).double().requires_grad_(),
-        pd.DataFrame(x, columns=[f"p{i}" for i in range(64)]),
-        scipy.sparse.csr_matrix(x),
-        scipy.sparse.csc_array(x.astype(np.float64)),
-        scipy.sparse.coo_array(x),
-    ):
-        assert np.array_equal(made(cls, **TINY).fit(given).transform(given), expected), type(given)
-
-
-@every_estimator
-def test_names_of_features_are_stored_and_checked(cls, wine, tmp_path):
-    table = frame(wine)
-    model = made(cls, **TINY).fit(table)
-    assert model.feature_names_in_.tolist() == table.columns.tolist() and model.n_features_in_ == 13
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.transform(table.rename(columns={"wine 3": "other"}))
-    with pytest.raises(ValueError, match="X has 12 features, but"):
-        model.transform(wine[:, :12])
-    table.iloc[3, 2] = np.nan
-    with pytest.raises(ValueError, match=r"1 missing value \(NaN\) in 1 column: wine 2"):
-        model.transform(table)

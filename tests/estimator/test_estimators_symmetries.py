@@ -100,14 +100,6 @@ def test_a_loaded_model_keeps_the_choice(tmp_path):
     np.testing.assert_array_equal(other.views(strokes()[:8], 2), model.views(strokes()[:8], 2))
 
 
-def test_a_resumed_training_keeps_the_choice(tmp_path):
-    whole = Contrastive(**TINY | {"epochs": 3}).fit(strokes(), run=tmp_path / "whole")
-    Contrastive(**TINY | {"epochs": 3}, minutes=1e-9).fit(strokes(), run=tmp_path / "cut")
-    resumed = Contrastive(**TINY | {"epochs": 3}).fit(strokes(), run=tmp_path / "cut", resume=True)
-    assert resumed.facts_.symmetries == whole.facts_.symmetries
-    np.testing.assert_array_equal(resumed.transform(strokes()), whole.transform(strokes()))
-
-
 @pytest.mark.parametrize(("count", "expected"), [(12, True), (4, False)])
 def test_many_groups_are_held_out_whole(count, expected, monkeypatch):
     from viewsmith.estimator import resolve

@@ -14,7 +14,6 @@ from people import people as people_table
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.data import load_dataset
-from viewsmith.networks import PrincipalAxes
 from viewsmith.workflows.runs import data_record, report
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -191,19 +190,6 @@ def test_polars_and_arrow_frames():
     polars = pytest.importorskip("polars")
     table = polars.from_dict({name: frame[name].tolist() for name in frame})
     assert Contrastive(**TINY).fit(table).transform(table).shape == (N, 4)
-
-
-def test_axes_of_a_wide_table_keep_its_distances():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({f"n{i}": rng.normal(size=300) for i in range(8)})
-    for i in range(12):  # frequent values and rare ones
-        frame[f"k{i}"] = np.char.add("v", np.minimum(rng.geometric(0.08, 300), 25).astype(str))
-    model = Contrastive(**TINY | {"epochs": 1}).fit(frame)
-    axes = next(module for module in model.method_.modules() if isinstance(module, PrincipalAxes))
-    x = torch.from_numpy(model.scaled(frame))
-    assert x.shape[1] > 200 and axes(x).shape[1] == 50
-    distances = torch.stack([torch.pdist(x), torch.pdist(axes(x))])
-    assert torch.corrcoef(distances)[0, 1] > 0.95
 
 
 def test_weights_are_loaded_without_pickle(tmp_path):

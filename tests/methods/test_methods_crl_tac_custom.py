@@ -163,18 +163,6 @@ def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     assert np.array_equal(figure.data["views"][0], views)
 
 
-@pytest.mark.slow
-def test_reports_of_custom_transforms_with_and_without_names(tmp_path):
-    x = vectors()
-    for names, message in ((None, ">transformation 2<"), (["linear", "square", "cube"], ">square<")):
-        family = Powers()
-        family.names = names
-        CRLTAC(family=family, **TINY).fit(x, run=tmp_path / message[1:-1])
-        np.save(tmp_path / "x.npy", x)
-        report = viewsmith.report(tmp_path / message[1:-1], tmp_path / "x.npy", family=family)
-        assert message in with_drawings(report.read_text())
-
-
 def test_views_of_another_shape_have_no_units_and_no_pictures(tmp_path):
     custom_parts = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
     model = CRLTAC(**custom_parts, **TINY).fit(vectors(), run=tmp_path / "run")

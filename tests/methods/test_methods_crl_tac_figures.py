@@ -42,21 +42,6 @@ def model_with(p, shape=(28, 32), **options):
     return model, x
 
 
-def test_the_gallery_shows_the_box_and_the_heat_of_a_crop():
-    p = np.zeros(12)
-    p[1 * 4 + 2] = 1  # second row, third column: corner (4, 8)
-    model, x = model_with(p)
-    gallery = box_gallery(model, x, 3)
-    boxed, covered = gallery.data["views"][1]
-    assert gallery.data["views"].shape == (3, 2, 28, 32, 3) and set(np.unique(covered)) == {0, 255}
-    expected = np.zeros((28, 32), bool)
-    expected[4:24, 8:28] = True
-    assert np.array_equal(covered[..., 0] > 0, expected)
-    changed = (boxed != gallery.data["samples"][1]).any(axis=2)
-    expected[5:23, 9:27] = False
-    assert np.array_equal(changed, expected) and (boxed[expected] == COLOR).all()
-
-
 def test_heat_and_boxes_of_scaled_and_mirrored_crops_are_in_the_image_as_given():
     size = 2 * (36 + 1)
     for number, area in {

@@ -251,21 +251,6 @@ def test_each_row_has_its_noise_level(monkeypatch):
         assert {round(value, 6) for value in found.tolist()} == strengths
 
 
-def test_training_with_a_generator_and_quality():
-    method = genview()
-    rows = []
-
-    class Keep(Callback):
-        def epoch(self, trainer, row):
-            rows.append(row)
-
-    Trainer(method, batch_size=20, callbacks=[Keep()]).fit(X)
-    assert method.generates and method.quality.ready and method.warnings([]) == []
-    assert {"quality", "largest_weight"} <= rows[-1].keys() and "quality" not in rows[0]
-    assert method.view(X[:3], generator=torch.Generator().manual_seed(0)).shape == (3, D)
-    assert method.represent(X).shape == (N, M) and method.represent(X, "projection").shape == (N, 3)
-
-
 def test_a_generator_that_diverges_is_not_used():
     method = genview(generator_optimizer=Optimizer(name="sgd", learning_rate=1e18))
     Trainer(method, batch_size=20).fit(X)

@@ -111,19 +111,6 @@ def test_levels_of_min_max_are_those_of_equation_7(images, tmp_path):
         assert message.startswith("foreground is 'min-max', which is of images with adaptive noise, but the data are")
 
 
-@pytest.mark.parametrize("channels", [(), slow((1,))])
-def test_generated_views_of_the_default_generator(images, channels):
-    gray = images[..., :1].reshape(N, 16, 16, *channels)
-    model = GenView(**TINY).fit(gray)
-    found = model.generated_views(gray, 2, random_state=3)
-    assert found["views"].shape == (N, 2, 16, 16, *channels) and found["views"].dtype == np.uint8
-    levels = adaptive_levels(noise_tolerance(model.method_.generated.encoder, model.samples(gray))[0])
-    assert np.array_equal(found["level"], np.stack([levels, levels], axis=1)) and len(set(levels.tolist())) > 1
-    assert np.isfinite(found["quality"]).all()
-    again = model.generated_views(gray, 2, random_state=3)
-    assert np.array_equal(again["views"], found["views"])
-
-
 def test_a_run_is_saved_without_its_view_cache(images, cache, tmp_path):
     model = GenView(**TINY, view_cache=cache).fit(images, run=tmp_path / "run")
     assert sum(path.stat().st_size for path in (tmp_path / "run").glob("*.safetensors")) < 8_000_000

@@ -7,9 +7,7 @@ import torch
 import viewsmith
 from cases import slow
 from viewsmith import GenView
-from viewsmith.data import load_dataset
 from viewsmith.views.generated.noise_level import MAX_ROWS, NoiseTolerance, fit_density
-from viewsmith.workflows.generate import generate_cache, merge_caches
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -70,21 +68,6 @@ def test_a_row_has_the_same_level_in_training_and_in_later_calls(modality):
     generated.cached_views()
     levels = model.generated_views(x, 1)["level"][:, 0]
     assert torch.cat(asked[:1]).mul(500).sub(50).round().long().tolist() == levels.tolist()
-
-
-@pytest.mark.parametrize("modality", ["vectors", slow("images")])
-def test_a_view_cache_in_one_and_in_shards(modality, tmp_path):
-    x = samples(modality)
-    np.savez(tmp_path / "x.npz", X=x)
-    dataset = load_dataset(tmp_path / "x.npz")
-    whole = generate_cache(dataset, tmp_path / "whole", epochs=1, batch_size=16, views_per_sample=2)
-    for number in (1, 2):
-        run, shard = tmp_path / "whole" / "generator", (number, 2)
-        generate_cache(dataset, tmp_path / f"{number}", run=run, batch_size=16, views_per_sample=2, shard=shard)
-    merged = merge_caches([tmp_path / "1", tmp_path / "2"], tmp_path / "merged")
-    assert (tmp_path / "1" / "levels.safetensors").read_bytes() == whole.levels.read_bytes()
-    assert torch.equal(merged.read("level"), whole.read("level")) and len(whole.read("level").unique()) > 1
-    assert torch.equal(merged.read_views(), whole.read_views())
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 8, 8)])

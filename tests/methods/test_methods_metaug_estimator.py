@@ -231,8 +231,6 @@ def test_rows_of_zeros_are_legal(wine):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"n_views": 1}, "n_views is 1, expected greater than or equal to 2"),
-        ({"batch_size": 1}, "batch_size is 1, expected greater than or equal to 2"),
         ({"memory_size": 100, "negatives": 101}, "negatives is 101, expected at most the 100 features"),
         ({"memory": "bank", "negatives": 179}, "negatives is 179, expected at most the 178 features"),
         ({"memory": "bank", "memory_size": 9}, "a bank has one for each of the 178 rows"),

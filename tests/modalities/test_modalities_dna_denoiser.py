@@ -31,35 +31,6 @@ def batch(n, length, dtype=torch.float32, seed=0):
     return x, torch.randint(1000, (n,), generator=g), torch.randn(n, CONDITION, generator=g, dtype=dtype)
 
 
-def train(network, steps, n=32, learning_rate=5e-3):
-    """The losses of a few training steps; the data are sequences of one letter, given by the condition."""
-    optimizer, losses = torch.optim.Adam(network.parameters(), lr=learning_rate), []
-    g = torch.Generator().manual_seed(0)
-    dtype = next(network.parameters()).dtype
-    for _ in range(steps):
-        letter, t = torch.randint(4, (n,), generator=g), torch.randint(1000, (n,), generator=g)
-        condition = 2 * torch.eye(CONDITION, dtype=dtype)[letter]
-        x0 = (2 * torch.eye(4, dtype=dtype)[letter] - 1)[:, :, None].expand(n, 4, 13)
-        eps = torch.randn(x0.shape, generator=g, dtype=dtype)
-        angle = ((t + 0.5) / 1000 * torch.pi / 2)[:, None, None].to(dtype)
-        x, v = angle.cos() * x0 + angle.sin() * eps, angle.cos() * eps - angle.sin() * x0
-        loss = (network(x, t, condition) - v).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-@pytest.mark.parametrize("extra", [1, 2, 3, 4, 50])
-def test_predictions_do_not_depend_on_padding_and_are_zero_there(extra):
-    x, t, condition = batch(3, 37, torch.float64)
-    network = randomized(torch.float64)
-    found = network(torch.nn.functional.pad(x, (0, extra)), t, condition)
-    assert not found[:, :, 37:].any()
-    torch.testing.assert_close(found[:, :, :37], network(x, t, condition), atol=1e-12, rtol=0)
-
-
 def test_sequences_of_several_lengths_in_one_batch():
     lengths = (1, 6, 20, 41)
     x, t, condition = batch(4, 41, torch.float64)
@@ -120,19 +91,6 @@ def test_the_incomplete_last_patch_is_used():
     x.requires_grad_()
     found = torch.autograd.grad(network(x, t, condition)[0, 0, 20], x)[0]
     assert bool((found[0, :, 40].abs() > 1e-12).all())
-
-
-def test_gradients_equal_differences():
-    network = randomized(torch.float64, width=4, fine=3, dilations=(1, 2))
-    x, t, condition = batch(2, 6, torch.float64)
-    x, condition = x.requires_grad_(), condition.requires_grad_()
-    assert torch.autograd.gradcheck(lambda x, condition: network(x, t, condition), (x, condition))
-
-
-@pytest.mark.slow
-def test_the_condition_is_learned():
-    losses = train(network_of(), 120)
-    assert losses[0] > 0.9 and sum(losses[-20:]) / 20 < 0.2
 
 
 def test_sizes_of_the_layers():

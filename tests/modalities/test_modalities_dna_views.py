@@ -84,26 +84,6 @@ def test_segment_sizes_and_their_maximum(minimum, maximum, length, expected):
     ) ** 0.5
 
 
-@pytest.mark.parametrize(
-    "edit", ["insert", pytest.param("delete", marks=pytest.mark.slow), pytest.param("invert", marks=pytest.mark.slow)]
-)
-def test_segments_start_anywhere_in_the_sequence(edit, monkeypatch):
-    seen = {}
-    original = getattr(dna, edit)
-
-    def spy(plan, *arguments):
-        seen["start"], seen["size"] = arguments[-2:] if edit == "invert" else arguments[1:3]
-        return original(plan, *arguments)
-
-    monkeypatch.setattr(dna, edit, spy)
-    maker = {"delete": dna.Deletion, "insert": dna.Insertion, "invert": dna.Inversion}[edit](3, 3)
-    maker(encode(["ACGTACGTAC" * 3] * 5000, 40), generator=draw())
-    assert (seen["size"] == 3).all()
-    counts = torch.bincount(seen["start"])
-    assert len(counts) == 28
-    assert (counts / 5000 - 1 / 28).abs().max() < 4 * (1 / 28 / 5000) ** 0.5
-
-
 def test_translocation_rotates_in_both_directions():
     words = decode(dna.Translocation(2, 2)(encode(["AC" + "G" * 17 + "T"] * 1000), generator=draw()))
     right, left = "GT" + "AC" + "G" * 16, "G" * 17 + "TAC"

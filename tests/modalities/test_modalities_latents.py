@@ -33,16 +33,6 @@ def axes_of(x, k):
 # --- vectors
 
 
-def test_latents_of_vectors_by_hand():
-    latents = VectorLatents(2).double()
-    latents.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]], dtype=torch.float64))
-    # centered: -1 and 1 beside 0 and 0, root mean square sqrt(1 / 2)
-    u = latents.encode(torch.tensor([[1.0, 5.0], [4.0, 6.0]], dtype=torch.float64))
-    torch.testing.assert_close(u, torch.tensor([[-(2**0.5), 0.0], [2 * 2**0.5, 2**0.5]], dtype=torch.float64))
-    torch.testing.assert_close(latents.clip(u), torch.tensor([[-(2**0.5), 0.0], [2**0.5, 0.0]], dtype=torch.float64))
-    assert latents.mask(u) is None
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_latents_are_centered_and_scaled_and_can_be_decoded(dtype):
     x = mixed().to(dtype)

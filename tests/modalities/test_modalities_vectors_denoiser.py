@@ -1,12 +1,10 @@
 """Denoisers of vectors, and the layers of all denoisers."""
 
-import math
-
 import pytest
 import torch
 
 from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, VectorDenoiser
-from viewsmith.networks.base import Modulation, TimestepEmbedding, time_features, zero_initialized
+from viewsmith.networks.base import TimestepEmbedding, time_features, zero_initialized
 
 CONDITION = 5
 
@@ -28,12 +26,6 @@ def batch(n, d=6, dtype=torch.float32, seed=0):
 # ---- layers ---------------------------------------------------------------------------------------------------------
 
 
-def test_time_features_by_hand():
-    found = time_features(torch.tensor([0, 1, 999]), 4)
-    target = [[math.sin(t), math.sin(t * 1e-4), math.cos(t), math.cos(t * 1e-4)] for t in (0, 1, 999)]
-    torch.testing.assert_close(found, torch.tensor(target), atol=1e-4, rtol=0)
-
-
 @pytest.mark.parametrize("width", [1, 2, 7, 64])
 def test_time_features_of_any_width_and_dtype(width):
     t = torch.tensor([3, 500])
@@ -49,21 +41,6 @@ def test_every_time_has_its_own_features():
     features = time_features(torch.arange(1000), 64)
     distances = torch.cdist(features, features).fill_diagonal_(torch.inf)
     assert distances.min() > 0.1
-
-
-@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5), (3, 4, 2, 3)])
-def test_modulation_of_each_channel(shape):
-    torch.manual_seed(0)
-    modulation = Modulation(6, 4).double()
-    h = torch.randn(shape, dtype=torch.float64)
-    time, projected = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
-    found = modulation(h, time, projected)
-    for row in range(3):
-        factors = modulation.factors.weight @ time[row] + modulation.factors.bias
-        for channel in range(4):
-            target = (1 + factors[channel]) * h[row, channel] + factors[4 + channel] + projected[row, channel]
-            torch.testing.assert_close(found[row, channel], target)
-    torch.testing.assert_close(modulation(h, time), modulation(h, time, torch.zeros_like(projected)))
 
 
 def test_zero_initialization_and_timestep_embedding():

@@ -199,15 +199,6 @@ def test_encoder_without_learned_columns_is_refused() -> None:
         vector_encoder(EncoderContext((7,), 7, 4), appended_pca=9)
 
 
-def test_gradients_are_those_of_differences(rows: torch.Tensor) -> None:
-    skip = SkipCoordinates(7, 3, length=2.0)
-    skip.fit(rows)
-    skip.double()
-    center = rows.mean(0).double()
-    x = torch.stack([center, center + 0.5, center + 50 * rows[0].double()]).requires_grad_()
-    assert torch.autograd.gradcheck(skip, x)
-
-
 def pooled(image: np.ndarray, size: int) -> np.ndarray:
     """Means over blocks, by loops."""
     channels, height, width = image.shape

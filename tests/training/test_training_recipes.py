@@ -160,14 +160,6 @@ def test_norms_and_biases_have_no_decay_and_the_predictor_has_a_constant_rate():
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.25)
 
 
-def test_weight_decay_by_hand():
-    spec = Optimizer(weight_decay=0.04, final_weight_decay=0.4, warmup=0.5)
-    middle = 0.4 + (0.04 - 0.4) * 0.5 * (1 + math.cos(math.pi / 4))
-    for progress, expected in ((0, 0.04), (0.25, middle), (0.5, 0.22), (1, 0.4)):
-        assert weight_decay(spec, progress) == pytest.approx(expected, abs=1e-12)
-        assert weight_decay(Optimizer(weight_decay=0.04), progress) == 0.04
-
-
 FRAMEWORKS = {
     "simclr": lambda: SimCLR(MLP(D, [6], norm="batch"), MLP(6, [3])),
     "simsiam": lambda: SimSiam(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),

@@ -1,6 +1,5 @@
 """Approximate neighbors: inverted lists against exact search, and the search that measures its recall."""
 
-import json
 import subprocess
 import sys
 from dataclasses import asdict
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith import Contrastive
 from viewsmith.views import Neighbors, NeighborSearch, nearest_neighbors, neighbors
 from viewsmith.views.neighbors import EXACT, InvertedLists, k_means, nearest_center
 
@@ -184,13 +182,6 @@ def test_neighbors_of_many_rows_are_searched_in_lists_and_reported(many):
     assert maker.describe() == {}
 
 
-def test_an_exact_search_is_reported():
-    maker = Neighbors(2)
-    maker.prepare(draw(50))
-    expected = {"neighbors": 2, "search": "exact", "recall": 1.0, "lists": 0, "probes": 0}
-    assert maker.describe() == {"neighbor_graph": expected}
-
-
 def test_the_report_of_a_refreshed_graph_is_saved(many):
     x = draw(3000, 4, clusters=40)
     makers = [Neighbors(2, refreshed=True) for _ in range(2)]
@@ -211,16 +202,6 @@ def test_neighbors_are_searched_in_full_precision_under_autocast(many):
         maker.refresh(lambda pool: 2 * pool)
     other.prepare(2 * x)
     assert torch.equal(maker.edges, other.edges) and maker.describe() == other.describe()
-
-
-def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
-    x = draw(3000, 4, clusters=40, dtype=torch.float32).numpy()
-    model = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x, run=tmp_path / "r")
-    summary = json.loads((tmp_path / "r" / "summary.json").read_text(encoding="utf-8"))["neighbor_graph"]
-    assert summary == model.summary_["neighbor_graph"]
-    assert summary["search"] == "inverted lists" and summary["recall"] >= 0.95 and summary["probes"] < summary["lists"]
-    again = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x)
-    assert np.array_equal(again.transform(x), model.transform(x))
 
 
 # Once an array of 16 MB was freed, as after reading rows on disk, glibc takes smaller ones from the heap.

@@ -87,13 +87,6 @@ def test_too_large_numbers_of_neighbors_are_reduced(points):
     assert nearest_neighbors(x, 10, queries=x).shape == (5, 5)
 
 
-def test_rows_of_zeros_have_neighbors_too():
-    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.1], [-1.0, 0.0]])
-    found = nearest_neighbors(x, 2, metric="cosine")
-    # The cosine with a row of zeros is 0: nearer than an opposite row.
-    assert found[1].tolist() == [2, 0]
-
-
 def test_neighbors_have_no_gradient(points):
     x = torch.from_numpy(points[:10]).requires_grad_()
     assert not nearest_neighbors(x, 2).requires_grad
