@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
     if name in ("push", "report"):
         import importlib
 
-        module = {"push": "hub", "report": "report"}[name]
+        module = {"push": "hub", "report": "runs"}[name]
         return getattr(importlib.import_module(f"viewsmith.workflows.{module}"), name)
     if name in _LAYERS:
         import importlib

@@ -105,23 +105,6 @@ def test_gaps_in_a_label_that_is_not_used(tmp_path, table):
     assert call(*given).refused("the labels hold 60 missing values, expected a label for each of the 108 rows")
 
 
-def test_a_run_is_not_resumed_with_other_labels_or_groups(tmp_path, table):
-    run, other = tmp_path / "run", tmp_path / "other.csv"
-    frame = pd.read_csv(table)
-    frame["batch"] = np.arange(len(frame)) % 2
-    frame.to_csv(tmp_path / "same.csv", index=False)
-    options = ("--supervise", "type", "--groups", "plate", "--drop", "batch", "--set", "group_mode=align", *EPOCHS)
-    good("fit", tmp_path / "same.csv", *options, "--out", run)
-    good("fit", tmp_path / "same.csv", *options, "--out", run, "--resume")
-    labeled = frame["type"].notna()
-    # Where both are labels, the split stays the same.
-    frame.assign(type=frame["type"].map({"x": "y", "y": "x"})).sort_index().to_csv(other, index=False)
-    resumed = call("fit", other, *options, "--out", run, "--resume")
-    assert labeled.any() and resumed.refused("trained with other labels or groups")
-    frame.assign(plate=frame["plate"].iloc[::-1].to_numpy()).to_csv(other, index=False)
-    assert call("fit", other, *options, "--out", run, "--resume").refused("trained with other labels or groups")
-
-
 def test_a_run_is_not_resumed_with_another_split(tmp_path, table):
     run, other = tmp_path / "run", tmp_path / "other.csv"
     options = ("--groups", "plate", "--split-groups", "--drop", "type", "--out", run, *EPOCHS)

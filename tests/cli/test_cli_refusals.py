@@ -59,23 +59,6 @@ def test_a_folder_without_write_permission(tmp_path, data, runs, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("h.txt", ("'.txt'", ".npz .npy .csv .parquet")),
-        ("h", ("no extension",)),
-        ("no/h.npz", ("does not exist", "create it first")),
-        ("folder.npz", ("is a folder",)),
-    ],
-)
-def test_files_that_cannot_be_written(tmp_path, data, runs, name, parts):
-    (tmp_path / "folder.npz").mkdir()
-    assert call("embed", runs / "plain", data / "x.npy", "--out", tmp_path / name).refused(*parts)
-    assert call("views", runs / "plain", data / "x.npy", "--out", tmp_path / name).refused(str(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["folder.npz"]
-    assert list((tmp_path / "folder.npz").iterdir()) == []
-
-
 @contextlib.contextmanager
 def file_size(size):
     """Limits the size of the files that this process may write, as a full disk would."""

@@ -1,8 +1,5 @@
 """Counts of cells in loom, h5mu and mtx files: the same cells as of AnnData, genes and cells told apart."""
 
-import os
-from pathlib import Path
-
 import anndata
 import h5py
 import numpy as np
@@ -75,11 +72,3 @@ def test_a_matrix_without_names_is_refused(tmp_path):
     (tmp_path / "genes.txt").write_text("\n".join(f"g{i}" for i in range(30)))  # as the message says
     with pytest.warns(UserWarning, match="genes are columns and cells rows, by the names in genes.txt"):
         assert load_dataset(tmp_path / "c.mtx").feature_names[3] == "g3"
-
-
-@pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")
-def test_real_cells_with_proteins():
-    path = Path(os.environ["VIEWSMITH_DATA"]) / "files" / "cite.h5mu"
-    with pytest.warns(UserWarning, match="raw counts, log-normalized"):
-        data = load_dataset(f"{path}::rna")
-    assert data.modality == "vectors" and len(data.x) > 10

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from refusals import refusal
-from viewsmith import Contrastive
 from viewsmith.core import rows as row_source
 from viewsmith.core.rows import RowSource
 from viewsmith.data import load_dataset
@@ -117,16 +116,3 @@ def test_damaged_pixels_are_one_line(photos, tmp_path):
 def test_a_cache_is_for_folders_alone(tmp_path):
     np.save(tmp_path / "x.npy", np.eye(4))
     assert "leave cache out" in refusal(load_dataset, tmp_path / "x.npy", cache=tmp_path / "cache")
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("views", ["simclr", "neighbors"])
-def test_a_fit_on_decoded_images_is_the_fit_in_memory(views, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(row_source, "BLOCK_VALUES", 1000)
-    one, other = load_dataset(photos), load_dataset(photos, cache=tmp_path / "cache")
-    models = [Contrastive(epochs=1, random_state=0, view_maker=views).fit(data.x_train) for data in (one, other)]
-    expected = models[0].transform(one.x)
-    assert np.array_equal(models[1].transform(other.x), expected) and np.array_equal(
-        models[1].transform(one.x), expected
-    )
-    assert np.array_equal(models[1].views(other.x, 2), models[0].views(one.x, 2))

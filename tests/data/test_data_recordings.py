@@ -11,7 +11,6 @@ import wfdb
 from edfio import Edf, EdfAnnotation, EdfSignal, read_edf
 
 from refusals import refusal
-from viewsmith import Discovery, LinearContrast
 from viewsmith.core.rows import RowSource
 from viewsmith.data import load_dataset
 from viewsmith.data.dataset import Windows
@@ -338,20 +337,6 @@ def test_recordings_that_stay_in_their_files(tmp_path, monkeypatch):
     assert isinstance(load_dataset(tmp_path / "x.edf", length="2s").x, RowSource)
     with pytest.warns(UserWarning, match="resampled"):  # which needs all points
         assert isinstance(load_dataset(tmp_path / "x.edf", length="2s", rate=50).x, np.ndarray)
-
-
-def test_models_read_windows_from_disk(tmp_path):
-    edf(tmp_path / "x.edf")
-    memory, disk = (load_dataset(tmp_path / "x.edf", length="2s", stream=stream) for stream in (False, True))
-    models = [LinearContrast(modality="series", random_state=0).fit(data.x) for data in (memory, disk)]
-    np.testing.assert_allclose(models[1].transform(disk.x), models[0].transform(memory.x), rtol=1e-3, atol=1e-3)
-    blocks = list(models[1].transform_blocks(disk.x))
-    assert sum(map(len, blocks)) == 60
-    found = [Discovery(modality="series", windows=[40], max_parts=1, max_q=1).fit(data.x) for data in (memory, disk)]
-    places = [model.locate(data.x) for model, data in zip(found, (memory, disk), strict=True)]
-    np.testing.assert_array_equal(*places)
-    crops = [model.search_.crops(data.x, places[0], 40) for model, data in zip(found, (memory, disk), strict=True)]
-    np.testing.assert_array_equal(*crops)
 
 
 def test_recordings_shorter_than_a_window_are_said(tmp_path):

@@ -162,16 +162,6 @@ def test_strings_and_letter_arrays_give_the_same_result():
     assert np.array_equal(other.transform(np.array(texts)), model.transform(letters))
 
 
-def test_images_of_another_shape_and_kind_are_refused():
-    model = Contrastive(**TINY).fit(images())
-    assert "(12, 12, 3), but the model was fitted on (16, 16, 3)" in refusal(model.transform, images(shape=(12, 12, 3)))
-    refusal(model.transform, images().astype(np.float32))
-    refusal(Contrastive(**TINY).fit, images()[..., 0].astype(np.float32))
-    refusal(Contrastive(**TINY).fit, images()[:1])
-    refusal(Contrastive(**TINY, modality="dna").fit, images())
-    assert Contrastive(**TINY, modality="vectors").fit(images()).fitted_["row_shape"] == [768]
-
-
 def test_a_custom_module_as_encoder(tmp_path):
     x = images()
     custom = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 5))

@@ -10,9 +10,6 @@ import pytest
 import scipy.sparse
 import torch
 from modality_edge_processes import fit_rows
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
 import viewsmith
 from cases import covering, slow
@@ -251,16 +248,6 @@ def test_a_fitted_model_stores_no_rows(name, modality, view):
     for other in (pickle.loads(pickled), copy.deepcopy(few)):
         assert np.array_equal(other.transform(x), few.transform(x))
         assert np.array_equal(other.views(x, 2), few.views(x, 2))
-
-
-def test_scikit_learns_tools():
-    x, y = images(), np.arange(12) % 2
-    custom = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(5), torch.nn.BatchNorm1d(5))
-    for encoder in ("auto", custom):
-        model = clone(PiNDA(**TINY | {"n_components": "auto"}).set_params(framework="byol", encoder=encoder))
-        pipe = make_pipeline(model, LogisticRegression()).fit(x, y)
-        assert pipe.predict(x).shape == (12,) and len(pipe[:-1].get_feature_names_out()) == pipe[0]._n_features_out
-        clone(pipe).set_params(pinda__framework="simsiam").fit(x, y)
 
 
 CUT = [(d, f, {}) for d in DATA for f in FRAMEWORKS]

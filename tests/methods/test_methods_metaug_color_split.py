@@ -7,20 +7,6 @@ import torch
 from refusals import refusal
 from viewsmith.methods.metaug.networks import ColorSplit, rgb_to_lab, rgb_to_ydbdr
 
-# Lab under D65, two degrees, of the corners of the sRGB cube and two grays.
-KNOWN = {
-    (0, 0, 0): (0.0, 0.0, 0.0),
-    (255, 255, 255): (100.0, 0.0, 0.0),
-    (255, 0, 0): (53.2408, 80.0925, 67.2032),
-    (0, 255, 0): (87.7347, -86.1827, 83.1793),
-    (0, 0, 255): (32.2970, 79.1875, -107.8602),
-    (255, 255, 0): (97.1393, -21.5537, 94.4780),
-    (0, 255, 255): (91.1132, -48.0875, -14.1312),
-    (255, 0, 255): (60.3242, 98.2343, -60.8249),
-    (128, 128, 128): (53.5850, 0.0, 0.0),
-    (10, 10, 10): (2.7417, 0.0, 0.0),
-}
-
 
 def lab_of_a_pixel(red, green, blue):
     """The definition, with Python floats."""
@@ -44,12 +30,6 @@ def test_conversion_equals_the_definition(dtype, tolerance):
     assert found.dtype == dtype
     expected = [[[lab_of_a_pixel(*pixels[b, :, i, j].tolist()) for j in range(4)] for i in range(5)] for b in range(2)]
     np.testing.assert_allclose(found.numpy(), np.moveaxis(np.array(expected), 3, 1), atol=tolerance)
-
-
-@pytest.mark.parametrize(("rgb", "lab"), KNOWN.items())
-def test_known_colors(rgb, lab):
-    x = torch.tensor(rgb, dtype=torch.float64).view(1, 3, 1, 1) / 255
-    np.testing.assert_allclose(rgb_to_lab(x).flatten().numpy(), lab, atol=2e-2)
 
 
 def test_values_out_of_range_are_clipped():

@@ -28,7 +28,6 @@ def batch(n, height, width, channels=3, dtype=torch.float32, seed=0):
     return x, torch.randint(1000, (n,), generator=g), torch.randn(n, CONDITION, generator=g, dtype=dtype)
 
 
-@every_kind
 def trained(network, steps=5):
     """Train for a few steps to add a brightness that depends on time and condition."""
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
@@ -41,6 +40,7 @@ def trained(network, steps=5):
     return network
 
 
+@every_kind
 @pytest.mark.parametrize("size", [(7, 20), (20, 7)])
 def test_small_images_are_refused(kind, size):
     with pytest.raises(InputError, match=f"{size[0]} x {size[1]} pixels, expected at least 8 x 8"):
