@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from viewsmith.cli.compare import compare, evaluate, tune
 from viewsmith.cli.errors import cut, echo, explain, leave, show_warning
@@ -52,7 +53,7 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Contrastive learning with learned and generated views."""
@@ -64,7 +65,7 @@ DEMO_DATA = "digits"
 
 @with_flags("threads", "debug")
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for everything that is made.")] = Path("demo"),
+    out: Annotated[Path, Option(metavar="DIR", help="A new folder for everything that is made.")] = Path("demo"),
 ) -> None:
     """Run the quick start on handwritten digits: train, compare with raw features, embed, make views. Seconds.
 

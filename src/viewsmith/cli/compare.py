@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
@@ -27,8 +27,8 @@ def evaluate(
     data: options.Data,
     read: dict[str, Any],
     json_: options.Json = False,
-    umap: Annotated[bool, typer.Option("--umap", help="Also compare with UMAP (extra viz).")] = False,
-    protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
+    umap: Annotated[bool, Option("--umap", help="Also compare with UMAP (extra viz).")] = False,
+    protocols: Annotated[str | None, Option(help="Comma-separated; default: all.")] = None,
     label: options.LabelColumns = None,
 ) -> None:
     """Compare the representation with raw and fixed features, PCA and the untrained encoder; refresh the report."""
@@ -38,9 +38,7 @@ def evaluate(
     results: dict[str | None, dict[str, Any]] = {}
     shown: tuple[Any, Any] | None = None
     for column in label or (None,):
-        given = {**read, "label": column}
-        found = early.data_of_run(run, data, given, labeled=True)
-        model, dataset = early.model_and_data(run, data, given, found, labeled=True)
+        model, dataset = early.model_and_data(run, data, {**read, "label": column}, labeled=True)
         from viewsmith.estimator.inputs import labels_used
         from viewsmith.evaluation.compare import compare
 
@@ -92,27 +90,22 @@ def compare(
     read: dict[str, Any],
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR", help="Folder for the runs, leaderboard.csv, leaderboard.json and report.html; resumes."
-        ),
+        Option(metavar="DIR", help="Folder for the runs, leaderboard.csv, leaderboard.json and report.html; resumes."),
     ],
     methods: Annotated[
-        str, typer.Option(help="[method] (comma-separated), auto: a few for the data and --budget, or all that work")
+        str, Option(help="[method] (comma-separated), auto: a few for the data and --budget, or all that work")
     ] = "auto",
-    baselines: Annotated[
-        str, typer.Option(help="[baseline] (comma-separated)")
-    ] = "majority,raw,features,pca,untrained",
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each method, with the seeds 0, 1, ...")] = 3,
+    baselines: Annotated[str, Option(help="[baseline] (comma-separated)")] = "majority,raw,features,pca,untrained",
+    seeds: Annotated[int, Option(min=1, help="Trainings of each method, with the seeds 0, 1, ...")] = 3,
     splits: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1, help="Random splits of data that have none: training i is on split i (default: as many as seeds)."
         ),
     ] = None,
-    budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
+    budget: Annotated[float | None, Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
     protocols: Annotated[
-        str | None,
-        typer.Option(help="Comma-separated, or all; default: all but the SVM and k-means of rows of length 1."),
+        str | None, Option(help="Comma-separated, or all; default: all but the SVM and k-means of rows of length 1.")
     ] = None,
     label: options.LabelColumns = None,
     set_: options.Settings = None,
@@ -195,18 +188,18 @@ def _load(
 def tune(
     data: options.Data,
     read: dict[str, Any],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for tune.json and best.toml; resumes.")],
+    out: Annotated[Path, Option(metavar="DIR", help="Folder for tune.json and best.toml; resumes.")],
     method: options.MethodName = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--search", metavar="KEY=RANGE", help="Search an option, LOW..HIGH or A,B,C; default: those of the method."
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=2, help="Trainings, one with the default settings included.")] = 20,
-    budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
+    trials: Annotated[int, Option(min=2, help="Trainings, one with the default settings included.")] = 20,
+    budget: Annotated[float | None, Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Score of the validation rows: knn (default), linear, nmi; knn_r2, r2, mae.")
+        str | None, Option(help="Score of the validation rows: knn (default), linear, nmi; knn_r2, r2, mae.")
     ] = None,
     label: options.LabelColumns = None,
     seed: options.Seed = 0,

@@ -232,9 +232,10 @@ def data_of_run(run: Path, data: str, read: Mapping[str, Any], *, labeled: bool 
 
 
 def model_and_data(
-    run: Path, data: str, read: Mapping[str, Any], dataset: "Dataset | None", *, labeled: bool = False
+    run: Path, data: str, read: Mapping[str, Any], *, labeled: bool = False
 ) -> "tuple[ViewsmithEstimator, Dataset]":
-    """The model of a run, and its data, those of `data_of_run` if there are any."""
+    """The model of a run, and its data, which are read first if that is quick (`data_of_run`)."""
+    dataset = data_of_run(run, data, read, labeled=labeled)
     from viewsmith.workflows.runs import load_for, load_run
 
     model = load_run(run)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
@@ -48,46 +49,43 @@ def _saved_arguments(run: Path | None) -> list[str]:
     *("label", "labels", "target", "groups", "split_by_groups", "neighbors", "layer", "use_rep", "normalization"),
     *("image_size", "modality", *options.OF_RECORDINGS, "drop", "one_hot", "columns", "strict", "impute"),
     *("stream", "cache", "debug"),
-    view_cache=Annotated[
-        str | None, typer.Option(metavar="CACHE", help="Views that `viewsmith generate` made (genview).")
-    ],
+    view_cache=Annotated[str | None, Option(metavar="CACHE", help="Views that `viewsmith generate` made (genview).")],
     features=options.flag_of(GeneratorOptions, "features"),
-    framework=Annotated[str | None, typer.Option(help="[framework] (simclr is the default)")],
-    encoder=Annotated[str | None, typer.Option(help="[encoder]")],
-    view_maker=Annotated[str | None, typer.Option("--views", help="[view maker] (joined by +)")],
-    epochs=Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")],
-    minutes=Annotated[float | None, typer.Option(help="Stop after this many minutes, preparation included.")],
-    batch_size=Annotated[int | None, typer.Option(help="Rows per step.")],
-    random_state=Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same result; default: 0.")],
-    device=Annotated[str | None, typer.Option(help="auto, cpu or cuda")],
-    precision=Annotated[str | None, typer.Option(help="32 or bf16")],
-    checkpoint_every=Annotated[float | None, typer.Option(metavar="SECONDS", help="Time between checkpoints.")],
+    framework=Annotated[str | None, Option(help="[framework] (simclr is the default)")],
+    encoder=Annotated[str | None, Option(help="[encoder]")],
+    view_maker=Annotated[str | None, Option("--views", help="[view maker] (joined by +)")],
+    epochs=Annotated[str | None, Option(metavar="N", help="Passes over the rows, or auto.")],
+    minutes=Annotated[float | None, Option(help="Stop after this many minutes, preparation included.")],
+    batch_size=Annotated[int | None, Option(help="Rows per step.")],
+    random_state=Annotated[int | None, Option("--seed", min=0, help="Same seed, same result; default: 0.")],
+    device=Annotated[str | None, Option(help="auto, cpu or cuda")],
+    precision=Annotated[str | None, Option(help="32 or bf16")],
+    checkpoint_every=Annotated[float | None, Option(metavar="SECONDS", help="Time between checkpoints.")],
 )
 def fit(
     context: typer.Context,
     data: options.Data,
     read: dict[str, Any],
     given: dict[str, Any],
-    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
+    out: Annotated[Path, Option(metavar="RUN", help="Folder for the run.")],
     method: options.MethodName = None,
-    preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
+    preset: Annotated[str | None, Option(help="paper: the published settings.")] = None,
     config: options.Config = None,
     set_: options.Settings = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Resume the run in the folder.")] = False,
     supervise: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Train with the labels or numbers in this column; gaps: -1, NaN, empty."),
+        Option(metavar="COLUMN", help="Train with the labels or numbers in this column; gaps: -1, NaN, empty."),
     ] = None,
-    transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
+    transductive: Annotated[bool, Option("--transductive", help="Train on all rows.")] = False,
     log: Annotated[
-        str | None,
-        typer.Option(help="tensorboard, mlflow or wandb (extra track), several joined by commas.", metavar="NAME"),
+        str | None, Option(help="tensorboard, mlflow or wandb (extra track), several joined by commas.", metavar="NAME")
     ] = None,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Score the labels during training; the training does not use them.")
+        bool, Option("--probe", help="Score the labels during training; the training does not use them.")
     ] = False,
     processes: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Processes of this machine, which share memory; default: 1.")
+        int, Option(min=1, metavar="N", help="Processes of this machine, which share memory; default: 1.")
     ] = 1,
     threads: options.Threads = None,
 ) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
@@ -17,20 +17,16 @@ def embed(
     run: options.Run,
     data: options.Data,
     read: dict[str, Any],
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="A .npz, .npy, .csv or .parquet file; .h5ad for .h5ad data.")
-    ],
+    out: Annotated[Path, Option(metavar="FILE", help="A .npz, .npy, .csv or .parquet file; .h5ad for .h5ad data.")],
     output: Annotated[
-        str, typer.Option(help="representation, projection, (diffaug) map or (metaug) view-1")
+        str, Option(help="representation, projection, (diffaug) map or (metaug) view-1")
     ] = "representation",
     inference: Annotated[
-        str | None, typer.Option(help="(crl-tac) average over views: expectation, top or uniform; default: the run's.")
+        str | None, Option(help="(crl-tac) average over views: expectation, top or uniform; default: the run's.")
     ] = None,
     map_: Annotated[
         Path | None,
-        typer.Option(
-            "--map", metavar="FILE.tif", help="Of a large image, also a map of the representations, and .png."
-        ),
+        Option("--map", metavar="FILE.tif", help="Of a large image, also a map of the representations, and .png."),
     ] = None,
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
@@ -40,7 +36,7 @@ def embed(
         places.check_map_path(map_)
     options.check_out(out, data)
     early.check_values(output=output, inference=inference)
-    model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+    model, dataset = early.model_and_data(run, data, read)
     import numpy as np
 
     from viewsmith.data import write_representations
@@ -65,13 +61,11 @@ def plot(
     run: options.Run,
     data: options.Data,
     read: dict[str, Any],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file; default: RUN/map.png.")
-    ] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="A .png, .svg or .pdf file; default: RUN/map.png.")] = None,
     color: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Any column of a table or of obs; default: the labels.")
+        str | None, Option(metavar="COLUMN", help="Any column of a table or of obs; default: the labels.")
     ] = None,
-    by: Annotated[str, typer.Option(help="tsne, umap (extra viz), pca or, for diffaug, map")] = "tsne",
+    by: Annotated[str, Option(help="tsne, umap (extra viz), pca or, for diffaug, map")] = "tsne",
 ) -> None:
     """Draw a map of the representations of DATA, colored by a column."""
     early.check_paths(run=run, data=data, read=read, file=(out := out or run / "map.png"))
@@ -83,7 +77,7 @@ def plot(
         from viewsmith.data.sources import column_of
 
         values = column_of(data, color)
-    model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+    model, dataset = early.model_and_data(run, data, read)
     if values is not None and len(values) != len(dataset.x):
         raise InputError(f"the column {color!r} of {data} cannot be matched with the {len(dataset.x)} rows of the map")
     values = dataset.y if color is None else values
@@ -96,9 +90,9 @@ def plot(
 @options.with_flags("debug")
 def export(
     run: options.Run,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    out: Annotated[Path, Option(metavar="FILE", help="File to write.")],
     format_: Annotated[
-        str, typer.Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
+        str, Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
     ] = "safetensors",
 ) -> None:
     """Write the encoder of RUN in a format that other libraries can load."""
@@ -119,9 +113,9 @@ def export(
 @options.with_flags("threads", "debug")
 def push(
     run: options.Run,
-    to: Annotated[str, typer.Argument(metavar="TO", help="hf://OWNER/NAME (extra hub), or a new folder.")],
-    private: Annotated[bool, typer.Option("--private", help="A new repository is private.")] = False,
-    license_: Annotated[str | None, typer.Option("--license", metavar="NAME", help="Of the weights.")] = None,
+    to: Annotated[str, Argument(metavar="TO", help="hf://OWNER/NAME (extra hub), or a new folder.")],
+    private: Annotated[bool, Option("--private", help="A new repository is private.")] = False,
+    license_: Annotated[str | None, Option("--license", metavar="NAME", help="Of the weights.")] = None,
 ) -> None:
     """Publish RUN on the Hugging Face Hub, with a card, or write such a repository to a folder."""
     early.check_paths(run=run)
@@ -136,7 +130,7 @@ def push(
 def report(
     run: options.Run,
     read: dict[str, Any],
-    data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
+    data: Annotated[str | None, Option(metavar="DATA", help="Default: the data of the run.")] = None,
 ) -> None:
     """Write RUN/report.html with curves, diagnostics, comparison and maps."""
     early.check_paths(run=run, data=data, read=read)

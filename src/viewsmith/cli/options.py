@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperCommand
 
 from viewsmith.cli import early
@@ -30,33 +31,32 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="DATA",
         help="digits, breast_cancer, wine; a file: npz npy csv parquet h5ad fasta wav edf hea ts ...; or a folder of "
         "images or recordings (`viewsmith methods` lists all)",
     ),
 ]
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-Config = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Run = Annotated[Path, Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
+Threads = Annotated[int | None, Option(min=1, help="CPU threads.")]
+Config = Annotated[Path | None, Option(metavar="FILE.toml", help="Options from a file.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
 MethodName = Annotated[
-    str | None, typer.Option(help="[method] (default: linear-contrast for images and recordings, else contrastive)")
+    str | None, Option(help="[method] (default: linear-contrast for images and recordings, else contrastive)")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
+Seed = Annotated[int, Option(min=0, help="Same seed, same result.")]
 
 LabelColumns = Annotated[
-    list[str] | None,
-    typer.Option("--label", metavar="COLUMN", help="Label column; several, each scored: give it again."),
+    list[str] | None, Option("--label", metavar="COLUMN", help="Label column; several, each scored: give it again.")
 ]
 
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts.")
+    list[str] | None, Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts.")
 ]
 
 #: Flags of many commands that are no options of `load_dataset`.
-COMMON = {"threads": Threads, "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]}
+COMMON = {"threads": Threads, "debug": Annotated[bool, Option("--debug", help="Show the traceback of an error.")]}
 
 #: Options of `load_dataset` of recordings, images of instruments, sequences and text tables.
 OF_RECORDINGS = (
@@ -123,7 +123,7 @@ def flag_of(cls: type, name: str) -> Any:
     text = texts_of(cls)[name].partition("\n\n")[0]
     kinds = {inner, *(() if get_origin(inner) is tuple else get_args(inner))} & {bool, int, float, Path}
     shown = f"[{told.lists}]: {text}" if told.lists else text
-    option = typer.Option(f"--{told.name or name.replace('_', '-')}", metavar=told.metavar, help=shown)
+    option = Option(f"--{told.name or name.replace('_', '-')}", metavar=told.metavar, help=shown)
     return Annotated[bool if bool in kinds else (kinds.pop() if kinds else str) | None, option]
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from viewsmith.cli import early
 from viewsmith.cli.errors import echo, writing
@@ -35,22 +35,20 @@ from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flag
 def discover(
     data: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="DATA",
             help="A folder of images of any sizes, a large image (--tile), FASTA, recordings, or an array.",
         ),
     ],
     read: dict[str, Any],
     given: dict[str, Any],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
+    out: Annotated[Path, Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
     one_strand: Annotated[
         bool | None,
-        typer.Option(
-            "--one-strand/--both-strands", help="Sites on the given strand only; default: of RNA, not of DNA."
-        ),
+        Option("--one-strand/--both-strands", help="Sites on the given strand only; default: of RNA, not of DNA."),
     ] = None,
     crop_size: Annotated[
-        int | None, typer.Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
+        int | None, Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
     ] = None,
     seed: Seed = 0,
 ) -> None:
@@ -94,20 +92,20 @@ def locate(
     read: dict[str, Any],
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             metavar="FILE",
             help=".csv; for sequences also .bed. With --crops: a new folder of images; or .npz; for sequences .fasta",
         ),
     ],
     crops: Annotated[
-        bool, typer.Option("--crops", help="Write what is there: crops of images, windows of sequences.")
+        bool, Option("--crops", help="Write what is there: crops of images, windows of sequences.")
     ] = False,
     n: Annotated[
-        int | None, typer.Option("--n", min=1, help="Largest number of locations in a sample; default: 1, pieces: all.")
+        int | None, Option("--n", min=1, help="Largest number of locations in a sample; default: 1, pieces: all.")
     ] = None,
     max_q: Annotated[
         float | None,
-        typer.Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
+        Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
     ] = None,
     unjudged: Annotated[bool, flag_of(DiscoveryOptions, "unjudged").__metadata__[0]] = False,
 ) -> None:
@@ -147,7 +145,7 @@ def locate(
         kind = config.get("fitted", {}).get("modality")
         if kind in listed("modality").split(", "):
             (places.check_crops_path if crops else places.check_locations_path)(out, kind)
-        model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+        model, dataset = early.model_and_data(run, data, read)
         from viewsmith.workflows.locate import crop_to, locate_to
 
         with writing(out):
@@ -178,10 +176,10 @@ def symmetries(
     read: dict[str, Any],
     json_: Json = False,
     option: Annotated[
-        str | None, typer.Option(metavar="NAME", help="An option of the views, such as noise_strength, to vary.")
+        str | None, Option(metavar="NAME", help="An option of the views, such as noise_strength, to vary.")
     ] = None,
-    values: Annotated[str | None, typer.Option(metavar="V,V", help="Values of --option, such as .1,.25,.5.")] = None,
-    views: Annotated[str, typer.Option(metavar="NAME", help="With --option: the view maker.")] = "auto",
+    values: Annotated[str | None, Option(metavar="V,V", help="Values of --option, such as .1,.25,.5.")] = None,
+    views: Annotated[str, Option(metavar="NAME", help="With --option: the view maker.")] = "auto",
     seed: Seed = 0,
 ) -> None:
     """Test without labels which transformations of DATA are safe as views: mirror, turns, reverse complement.

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
@@ -18,15 +19,15 @@ from viewsmith.data.places import VIEW_CACHE, check_view_cache, check_views_path
 @options.with_flags("label", "labels", "image_size", "stream", "cache", "threads", "debug")
 def views(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
+    run: Annotated[Path, Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
     data: options.Data,
     read: dict[str, Any],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="A .npz file; for a table also .csv, .tsv or .parquet.")],
+    out: Annotated[Path, Option(metavar="FILE", help="A .npz file; for a table also .csv, .tsv or .parquet.")],
     n: Annotated[
-        int | None, typer.Option("--n", min=1, help="Views of each row; default: 4, or all of a view cache.")
+        int | None, Option("--n", min=1, help="Views of each row; default: 4, or all of a view cache.")
     ] = None,
-    split: Annotated[str, typer.Option(help="train or test")] = "train",
-    seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
+    split: Annotated[str, Option(help="train or test")] = "train",
+    seed: Annotated[int | None, Option(min=0, help="Default: the run's.")] = None,
 ) -> None:
     """Write augmented views of DATA, in the units of DATA; views of a table as a table: --out views.csv.
 
@@ -50,7 +51,7 @@ def views(
         arrays = views_of_cache(ViewCacheFolder(run), data, n, **read)
     else:
         options.check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
-        model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+        model, dataset = early.model_and_data(run, data, read)
         from viewsmith.workflows.views import views_of_model
 
         arrays = views_of_model(model, dataset, n, split=split, seed=seed)
@@ -74,11 +75,11 @@ def generate(
     data: Data,
     read: dict[str, Any],
     given: dict[str, Any],
-    out: Annotated[Path, typer.Option(metavar="CACHE", help="Folder for the view cache; a stopped job is resumed.")],
-    transductive: Annotated[bool, typer.Option("--transductive", help="Generate views of all rows.")] = False,
+    out: Annotated[Path, Option(metavar="CACHE", help="Folder for the view cache; a stopped job is resumed.")],
+    transductive: Annotated[bool, Option("--transductive", help="Generate views of all rows.")] = False,
     merge: Annotated[
         list[Path] | None,
-        typer.Option(metavar="CACHE", help="A folder that a shard of the job wrote: its blocks are taken; repeatable."),
+        Option(metavar="CACHE", help="A folder that a shard of the job wrote: its blocks are taken; repeatable."),
     ] = None,
 ) -> None:
     """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
@@ -122,22 +123,22 @@ def views_table(
     data: Data,
     read: dict[str, Any],
     views: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME", help="View makers to judge; default: those of the data, graded.")
+        str | None, Option(metavar="NAME,NAME", help="View makers to judge; default: those of the data, graded.")
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME+NAME", help="The set that views are left out of and added to; default: of linear-contrast."
         ),
     ] = None,
     uses: Annotated[
-        str, typer.Option(metavar="USE,USE", help="Rows of the table: alone, left out, added.")
+        str, Option(metavar="USE,USE", help="Rows of the table: alone, left out, added.")
     ] = "alone,left out,added",
     samples: Annotated[
-        int | None, typer.Option(min=20, help="Samples with views; default: at most 1000, by --seconds.")
+        int | None, Option(min=20, help="Samples with views; default: at most 1000, by --seconds.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="CPU seconds of a row, about.")] = 20.0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a .csv or .json file.")] = None,
+    seconds: Annotated[float, Option(help="CPU seconds of a row, about.")] = 20.0,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Also write a .csv or .json file.")] = None,
     json_: Json = False,
     seed: Seed = 0,
 ) -> None:

@@ -94,14 +94,19 @@ def gather(x: Tensor) -> Tensor:
 _EQUAL: ContextVar[bool] = ContextVar("equal batches", default=False)
 
 
-@contextlib.contextmanager
-def equal_batches() -> Iterator[None]:
+def equal_batches() -> contextlib.AbstractContextManager[None]:
     """Within the context `gather` does not compare the numbers of rows, which takes a message between the processes."""
-    token = _EQUAL.set(True)
+    return _within(_EQUAL, True)
+
+
+@contextlib.contextmanager
+def _within(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """The variable has a value within the context."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _EQUAL.reset(token)
+        variable.reset(token)
 
 
 def _check_equal(rows: int, device: torch.device) -> None:
@@ -255,7 +260,7 @@ def time_limit(seconds: float | None, device: torch.device | str = "cpu") -> Ite
     if seconds is None:
         yield
         return
-    with _as_limit(Limit(time.monotonic() + max(seconds, LEAST_LIMIT), device, not is_distributed())):
+    with _within(_LIMIT, Limit(time.monotonic() + max(seconds, LEAST_LIMIT), device, not is_distributed())):
         yield
 
 
@@ -268,21 +273,12 @@ def together() -> Iterator[None]:
         return
     late = False
     try:
-        with _as_limit(Limit(limit.end, limit.device, True)):
+        with _within(_LIMIT, Limit(limit.end, limit.device, True)):
             yield
     except OutOfTime:
         late = True
     if max_over_processes(int(late), limit.device):
         raise OutOfTime
-
-
-@contextlib.contextmanager
-def _as_limit(limit: Limit) -> Iterator[None]:
-    token = _LIMIT.set(limit)
-    try:
-        yield
-    finally:
-        _LIMIT.reset(token)
 
 
 def check_time() -> None:

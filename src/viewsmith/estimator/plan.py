@@ -121,8 +121,7 @@ class BuildContext(Generic[F]):
 
     options: Any  # the estimator's arguments, without "auto" where a part has the option
     facts: F
-    # inputs that only a new model needs and that a configuration cannot describe, such as the views of a view cache: a
-    # dataclass of the method
+    # inputs that only a new model needs and that a configuration cannot describe, such as the views of a view cache
     inputs: Any = None
     # whether the model is new, so that files of initial weights are read; otherwise weights come from a run
     fresh: bool = False

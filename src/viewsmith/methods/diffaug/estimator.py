@@ -124,13 +124,6 @@ class DiffAugFacts(Facts):
     n_classes: int = 0
 
 
-@dataclass(frozen=True)
-class DiffAugInputs:
-    """Labels of the training rows as class numbers, if the generator is conditioned on them."""
-
-    labels: Tensor | None
-
-
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
 class SoftLoss(Part):
     """The soft contrastive loss."""
@@ -293,7 +286,7 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
 
     def _resolve(
         self, given: "DiffAug", options: "DiffAug", data: TrainingData
-    ) -> tuple["DiffAug", dict[str, Any], DiffAugInputs]:
+    ) -> tuple["DiffAug", dict[str, Any], Tensor | None]:
         _check(options, data)
         lengths = parse_phases(options.phases)
         if re.search(r"\d", options.phases):
@@ -304,7 +297,7 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
         epochs: Any = options.epochs
         found = resolve_generator(options, data.modality, epochs, FROM_MODALITY)
         n_classes = 0 if labels is None else int(labels.max()) + 1
-        return dataclasses.replace(options, **found), {"n_classes": n_classes}, DiffAugInputs(labels)
+        return dataclasses.replace(options, **found), {"n_classes": n_classes}, labels
 
     def _build(self, plan: BuildContext[DiffAugFacts]) -> Method:
         options, encoder, refresh = plan.options, make_encoder(plan), plan.options.refresh
@@ -415,7 +408,7 @@ def make_generated(plan: BuildContext[DiffAugFacts], framework: SoftContrastive)
         generator,
         framework.encoder,
         framework.map_network,
-        labels=None if plan.inputs is None else plan.inputs.labels,
+        labels=plan.inputs,  # class numbers of the training rows
         n_components=options.n_components,
         n_classes=plan.facts.n_classes,
         n_views=options.cached_views,

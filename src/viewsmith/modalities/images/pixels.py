@@ -109,10 +109,13 @@ class Pixels(nn.Module):
     def _said(self, numbers: Tensor) -> list[float]:
         return [round(number, 5) for number in numbers.tolist()]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def to_unit(self, x: Tensor) -> Tensor:
+        """Numbers of about 0 to 1, (n, C, H, W), of images as they are given."""
         # Gray images may have no dimension for their channel. `len` would fix the batch of an exported graph.
-        x = x[:, None] if x.ndim == 3 else x.movedim(3, 1)
-        return ((x / 255 - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
+        return (x[:, None] if x.ndim == 3 else x.movedim(3, 1)) / 255
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((self.to_unit(x) - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
 
     def inverse(self, x: Tensor) -> Tensor:
         """uint8 images from scaled ones; values outside the range of pixels are clipped."""
@@ -168,16 +171,12 @@ class Intensities(Pixels):
         return scaling
 
     def to_unit(self, x: Tensor) -> Tensor:
-        """Values in the range of their channel, about 0 to 1, (n, C, H, W), of images as they are given."""
         x = (x[:, None] if x.ndim == 3 else x.movedim(3, 1)).to(self.low.dtype)
         return (x - self.low[:, None, None]) / self.span[:, None, None]
 
     @property
     def unit(self) -> str:
         return f"(value - {self._said(self.low)}) / {self._said(self.span)}"
-
-    def forward(self, x: Tensor) -> Tensor:
-        return ((self.to_unit(x) - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
 
     def inverse(self, x: Tensor) -> Tensor:
         """Images from scaled ones, in the type and the units of the data."""
