@@ -150,7 +150,7 @@ def test_validation_is_the_test_split_if_there_is_no_other(put, folder, name):
     ("names", "part"),
     [
         ([], "is a folder without images (.jpg .jpeg .png"),
-        (["x/deep/1.png", "x/deep/2.png"], "its 2 files .png are in a folder of their own; give"),
+        (["x/y/z/1.png", "x/y/z/2.png"], "its 2 files .png are in a folder of their own; give"),
         (["a/images/1.png", "b/images/2.png", "b/masks/3.png"], "has its 2 images deeper than in folders of classes"),
         ([".hidden.png"], "is a folder without images"),
         (["1.png"], "is one image (YX 6 x 5 uint8), expected several: cut it into tiles"),
@@ -161,7 +161,7 @@ def test_validation_is_the_test_split_if_there_is_no_other(put, folder, name):
         (["test/x/1.png", "val/x/1.png"], "has test without train"),
         (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other split"),
         (["train/1.png", "train/2.png", "test/x/1.png"], "train has no class folders"),
-        (["train/1.png", "train/2.png", "test/x/y/1.png"], "test is a folder without images"),
+        (["train/1.png", "train/2.png", "test/x/y/z/1.png"], "test is a folder without images"),
         (["x/1.png", "y/1.png"], "cannot split 2 labeled rows"),
     ],
 )
@@ -169,6 +169,18 @@ def test_layouts_refused(put, folder, names, part):
     for name in names:
         put(name)
     assert part in refusal(load_dataset, folder)
+
+
+def test_a_folder_of_images_in_each_class_is_no_class(put, folder):
+    for i in range(6):
+        put(f"train/{'ab'[i % 2]}/images/{i}.png")
+    assert load_dataset(folder / "train").y.tolist() == ["a"] * 3 + ["b"] * 3
+    put("test/images/6.png")
+    message = refusal(load_dataset, folder)
+    assert "test has no class folders, but the other split" in message and "or give" in message
+    put("others/images/7.png")
+    put("others/images/8.png")
+    assert load_dataset(folder / "others").y is None
 
 
 def test_options_that_do_not_fit_a_folder(put, folder):

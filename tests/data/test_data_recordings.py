@@ -60,7 +60,7 @@ def test_folders_train_and_test_are_the_split(tmp_path):
     assert data.row_names[-1] == "test/b/1.wav"
 
 
-def test_labels_and_groups_of_a_table_of_file_names(tmp_path):
+def test_labels_and_groups_of_a_table_of_file_names(tmp_path, capsys):
     for i in range(12):
         sound(tmp_path / "set" / "recordings" / f"{i}.wav")
     table = pd.DataFrame({"file": [f"recordings/{i}.wav" for i in range(12)], "digit": np.arange(12) % 3})
@@ -82,7 +82,12 @@ def test_labels_and_groups_of_a_table_of_file_names(tmp_path):
     stems[1:].to_csv(tmp_path / "few.csv", index=False)
     message = refusal(load_dataset, tmp_path / "set", label="digit", labels=tmp_path / "few.csv")
     assert "no column with the names of all samples, such as recordings/0.wav" in message
-    (tmp_path / "set" / "labels.csv").unlink()
+    (tmp_path / "set" / "meta").mkdir()
+    (tmp_path / "set" / "labels.csv").rename(tmp_path / "set" / "meta" / "labels.csv")  # as in ESC-50
+    capsys.readouterr()
+    load_dataset(tmp_path / "set")
+    assert "meta/labels.csv: --label " in capsys.readouterr().err
+    (tmp_path / "set" / "meta" / "labels.csv").unlink()
     assert "give one with a column of the names of samples" in refusal(load_dataset, tmp_path / "set", groups="speaker")
 
 

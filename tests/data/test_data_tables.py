@@ -397,3 +397,19 @@ def test_a_data_set_prints_one_line():
     from viewsmith.data import load_dataset
 
     assert repr(load_dataset("wine")) == "Dataset('wine': vectors, 178 x 13 (142 train, 36 test), labels)"
+
+
+def test_columns_of_pixels_are_images(tmp_path, capsys):
+    pixels = rng.integers(0, 256, (20, 16))
+    frame = pd.DataFrame(pixels, columns=[f"pixel{i}" for i in range(16)])
+    frame.insert(0, "digit", np.arange(20) % 2)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    load_dataset(tmp_path / "a.csv", label="digit")
+    assert "its 16 pixels are columns; images of 4 x 4: --modality images" in capsys.readouterr().err
+    data = load_dataset(tmp_path / "a.csv", label="digit", modality="images")
+    assert data.x.dtype == np.uint8 and data.y.tolist() == [0, 1] * 10 and data.modality == "images"
+    np.testing.assert_array_equal(data.x.reshape(20, 16), pixels)
+    frame.iloc[:, [0, *range(16, 0, -1)]].to_csv(tmp_path / "b.csv", index=False)  # columns are found by name
+    np.testing.assert_array_equal(load_dataset(tmp_path / "b.csv", schema=data.schema).x, data.x)
+    message = refusal(load_dataset, tmp_path / "a.csv", modality="images")
+    assert "it has 17 columns; is one of them the label? --label COLUMN" in message

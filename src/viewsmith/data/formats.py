@@ -126,10 +126,11 @@ def find_reader(path: Path) -> Entry:
         refuse(path, ending)
         given = f"the extension {ending!r}" if ending else "no extension"
         hint = advice(ending, path)
+        if hint:
+            raise InputError(f"{path} has {given}; {hint}")
         known = " ".join(ending for ending in by_ending() if not ending.endswith((".gz", "/")))
         raise InputError(
-            f"{path} has {given}; {hint and hint + '; '}expected {known}, a folder of images, or one of the built-in "
-            f"{', '.join(BUILTIN)}"
+            f"{path} has {given}; expected {known}, a folder of images, or one of the built-in {', '.join(BUILTIN)}"
         )
     if not file_of(path)[0].is_file():
         raise InputError(f"{path} is neither a file nor a folder; expected a {ending} file")

@@ -106,6 +106,8 @@ class Claims:
             pass  # half-written by a process that may be at it still
         finally:
             clock.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # whoever released the last claim could not, because of the clock
+                self.folder.rmdir()
         return age > self.patience
 
     def _take_over(self, path: Path) -> bool:
@@ -300,21 +302,35 @@ def _unpacked(packed: dict[str, Any] | None) -> np.ndarray | None:
     return None if packed is None else np.array(packed["values"], dtype=packed["dtype"])
 
 
+_TABLES_OF_LABELS = ("*.csv", "*/*.csv")
+
+
 def table_of_names(names: list[str], request: DataOptions, folder: Path | None) -> Any:
-    """The table of labels, in the order of the names: the given file, or the one of the folder that has all names."""
+    """The table of labels, in the order of the names: the given file, or one in the folder, or below, that has all
+    names; ``attrs["file"]`` is its path."""
     import pandas as pd
 
     asked = request.labels is not None
-    files = [request.labels] if asked else [] if folder is None else sorted(folder.glob("*.csv"))
+    below = ("*.csv", "*/*.csv")
+    files = (
+        [request.labels] if asked else [] if folder is None else [f for at in below for f in sorted(folder.glob(at))]
+    )
     for file in files:
         assert file is not None
-        with reading(str(file), "a table of labels"):
-            table = pd.read_csv(file, sep=None, engine="python")
+        try:
+            with reading(str(file), "a table of labels"):
+                table = pd.read_csv(file, sep=None, engine="python")
+        except InputError:
+            if asked:
+                raise
+            continue
         for column in table.columns:
             keys = table[column].astype(str)
             for known in (names, [Path(name).name for name in names], [Path(name).stem for name in names]):
                 if keys.is_unique and set(known) <= set(keys):
-                    return table.set_index(keys).loc[known].reset_index(drop=True)
+                    found = table.set_index(keys).loc[known].reset_index(drop=True)
+                    found.attrs["file"] = str(file)
+                    return found
         if asked:
             raise InputError(
                 f"{file} has no column with the names of all samples, such as {names[0]}: expected a table with one "

@@ -412,6 +412,10 @@ def _labels(
     if any(each.group is not None for each in recordings):
         return y, np.array([each.group for each in recordings])
     table = table_of_names(names, request, folder)
+    if table is not None and request.schema is label is None:
+        own = "not given" if y is None else "the names of folders"
+        columns = " or ".join(one_line(name, 40) for name in table.columns[:8])
+        say(f"{source_name}: labels are {own}; others are in {table.attrs['file']}: --label {columns}")
     if label is not None and not (request.few_labels and label == "y") and (y is None or table is not None):
         y = column_of(table, "label", label, source_name)
     if wanted is None:

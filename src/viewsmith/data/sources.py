@@ -20,7 +20,7 @@ from viewsmith.data.formats import check_options, find_reader, is_table
 from viewsmith.data.label_maps import split_fields
 from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, config_of
+from viewsmith.data.places import BUILTIN, SUFFIXES, config_of
 from viewsmith.data.readers.arrays import read_builtin
 from viewsmith.data.reading import FileContents, read_once
 from viewsmith.data.unread import refuse_table_of_recordings
@@ -189,13 +189,22 @@ def _read(name: str, request: DataOptions) -> FileContents:
         return read_builtin(name, request)
     path = Path(name)
     chosen = find_reader(path)
-    if request.modality == "images" and chosen.tag("table"):  # of names of image files
+    if request.modality == "images" and chosen.tag("table") and names_images(path):
         chosen = find("reader", "images")
     check_options(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
         return read_once(chosen.build, path, request, request.cache_if_large)
     found: FileContents = chosen.build(path, request)
     return found
+
+
+def names_images(path: Path) -> bool:
+    """Whether a table has names of image files in a column, rather than pixels in many."""
+    if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
+        return False
+    frame = import_module("viewsmith.data.readers.text_tables").first_rows(path)
+    texts = (frame[name].astype(str).str.lower() for name in frame.select_dtypes(exclude="number"))
+    return any(column.str.endswith(SUFFIXES).all() for column in texts)
 
 
 def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], source_name: str) -> None:

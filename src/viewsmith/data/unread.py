@@ -36,6 +36,15 @@ _ADVICE = {
         (".czi", ".lif", ".nd2", ".oib", ".oif", ".svs", ".ndpi", ".mrxs"),
         "save it as OME-TIFF, which keeps depth and channels, in the program of the microscope or in Fiji",
     ),
+    **dict.fromkeys(
+        (".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar"), "it is an archive: unpack it, and give its folder"
+    ),
+    **dict.fromkeys((".pdb", ".cif", ".ent"), "it has places of atoms: give its sequences as FASTA"),
+    **dict.fromkeys((".nwb", ".nc", ".zarr.zip"), "write its arrays to an .npz file, X, y"),
+    **dict.fromkeys(
+        (".tfrecord", ".tfrecords", ".lmdb", ".beton"),
+        "write its samples to an .npz file, X, y, or to files in FOLDER/CLASS",
+    ),
     **dict.fromkeys((".m4a", ".aac", ".wma"), "ffmpeg -i {0} {0.stem}.wav, and give {0.stem}.wav"),
     **dict.fromkeys((".bam", ".sam", ".cram"), "samtools fasta {0} > {0.stem}.fasta, and give {0.stem}.fasta"),
     **dict.fromkeys(

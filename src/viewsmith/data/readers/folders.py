@@ -191,6 +191,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
 
 
 #: Names of folders of pictures that say what is in the images beside them, pixel by pixel.
+_PICTURES = {"image", "images", "imgs"}  # folders whose name is no class
 _MASKS = {"mask", "masks", "label", "labels", "annotations", "segmentations"}
 
 
@@ -230,10 +231,7 @@ def _listed(table: Path) -> list[Path]:
                     "of the table"
                 )
             return files
-    raise InputError(
-        f"{table} has no column with names of image files ({' '.join(SUFFIXES)}): expected one, and labels in other "
-        f"columns; or give the folder of the images, with --labels {table}"
-    )
+    raise InputError(f"{table} has no column with names of image files ({' '.join(SUFFIXES)}) in every row")
 
 
 def _table(request: DataOptions) -> dict[str, Any]:
@@ -302,10 +300,14 @@ def _list_images(root: Path) -> tuple[_Images, int | None]:
     train, test = _labeled(folders["train"]), _labeled(folders["test"])
     for split, images in (("train", train), ("test", test)):
         if not images.files:
-            raise InputError(f"{folders[split]} is a folder without images; expected {_LAYOUT}")
+            other = folders["train" if split == "test" else "test"]
+            raise InputError(f"{folders[split]} is a folder without images; expected {_LAYOUT}; or give {other} alone")
     if bool(train.labels) != bool(test.labels):
-        unlabeled = folders["test" if train.labels else "train"]
-        raise InputError(f"{unlabeled} has no class folders, but the other split of {root} has; expected them in both")
+        with_labels, without = ("train", "test") if train.labels else ("test", "train")
+        raise InputError(
+            f"{folders[without]} has no class folders, but the other split of {root} has; expected them in both, or "
+            f"give {folders[with_labels]} alone"
+        )
     loose, others, rest = _entries(root)
     used = (folders["train"], folders["test"], validation)
     ignored = loose + [folder for folder in others if folder not in used] + rest
@@ -316,9 +318,15 @@ def _list_images(root: Path) -> tuple[_Images, int | None]:
 def _labeled(folder: Path) -> _Images:
     """The images of class folders with their labels, or the images in the folder itself without labels."""
     loose, classes, other = _entries(folder)
-    found = _Images(ignored=other)
-    for inner in classes:
-        files, deeper, rest = _entries(inner)
+    if not loose and len(classes) == 1 and classes[0].name.lower() in _PICTURES:
+        folder = classes[0]
+        loose, classes, rest = _entries(folder)
+        other += rest
+    found, entries = _Images(ignored=other), {inner: _entries(inner) for inner in classes}
+    names = {tuple(each.name for each in deeper) for files, deeper, _ in entries.values()}
+    if len(names) == 1 == len(min(names)) and not any(files for files, *_ in entries.values()):
+        entries = {inner: _entries(deeper[0]) for inner, (_, deeper, _) in entries.items()}  # CLASS/images/*.png
+    for inner, (files, deeper, rest) in entries.items():
         found.files += files
         found.labels += [inner.name] * len(files)
         found.ignored += (deeper + rest) if files else [inner]

@@ -1,6 +1,8 @@
 """Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
 
 import dataclasses
+import math
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from viewsmith.core.errors import (
     pluralize,
     quoted,
     require,
+    say,
     suggest,
     warn,
 )
@@ -34,11 +37,13 @@ from viewsmith.data.labels import (
 )
 from viewsmith.data.options import DataOptions
 from viewsmith.data.parquet import ParquetRows, read_columns
+from viewsmith.data.places import SUFFIXES
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
+from viewsmith.modalities.images.sizes import SMALLEST_SIDE
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
 from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
@@ -163,6 +168,7 @@ def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n:
         return slice(None)
 
 
+_PIXEL = re.compile(r"(?i)(pixel|px|p)[_ ]?\d+([x_]\d+)?")  # names of columns
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
 RENAME = "rename them (is there a header line?)"
@@ -220,6 +226,8 @@ def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         from viewsmith.data.readers.signals import recordings_of_table
 
         return recordings_of_table(frame, request, source_name)
+    if request.modality == "images":
+        return _pixel_rows(frame, request, source_name)
     if len(frame) == 0:
         raise InputError(f"{source_name} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
     groups = group_column(frame, request, source_name)
@@ -227,6 +235,33 @@ def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         frame = frame.drop(columns=[request.or_fitted("groups")])
         request = dataclasses.replace(request, test_groups=groups if request.split_by_groups else None)
     return dataclasses.replace(_read_rows(frame, request, source_name), groups=groups)
+
+
+def _pixel_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
+    """Columns of numbers, one for each pixel, as square gray images, as in tables of MNIST."""
+    others = {request.or_fitted("label"), request.or_fitted("groups"), *request.drop}
+    pixels = [name for name in frame.columns if name not in others]
+    n, numbers = len(pixels), all(frames.is_numeric(frame[name]) for name in pixels)
+    if not numbers or math.isqrt(n) ** 2 != n or n < SMALLEST_SIDE**2:
+        label = "; is one of them the label? --label COLUMN" * (math.isqrt(n - 1) ** 2 == n - 1 > 0)
+        raise InputError(
+            f"{source_name} has no column with names of image files ({' '.join(SUFFIXES)}), nor one for each pixel of "
+            f"a square: it has {pluralize(n, 'column')}{label}; expected one of these, or the folder of images with "
+            f"--labels {source_name}"
+        )
+    found = table_rows(frame, dataclasses.replace(request, modality=None, strict=True), source_name)
+    values = np.asarray(found.x)
+    bytes_ = values.clip(0, 255).astype(np.uint8)
+    x = (bytes_ if np.array_equal(bytes_, values) else values).reshape(len(values), math.isqrt(n), -1)
+    return dataclasses.replace(found, x=x, names=None, modality="images")
+
+
+def _say_pixels(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
+    """Say how columns that are named pixels are read as images."""
+    pixels = [name for name in frame.columns if _PIXEL.fullmatch(name)]
+    side = math.isqrt(len(pixels))
+    if request.modality is request.schema is None and side >= SMALLEST_SIDE and side**2 == len(pixels):
+        say(f"{source_name}: its {len(pixels):,} pixels are columns; images of {side} x {side}: --modality images")
 
 
 def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
@@ -243,6 +278,7 @@ def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
                 "table=data.x.table)"
             )
         return _rows_by_schema(frame, request, source_name)
+    _say_pixels(frame, request, source_name)
     dropped = [name for name, role in given_roles(request).items() if role == "drop"]
     request = dataclasses.replace(request, drop=tuple(dict.fromkeys([*request.drop, *dropped])))
     _check_options(frame, request, source_name)
