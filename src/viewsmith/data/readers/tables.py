@@ -43,7 +43,7 @@ from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
-from viewsmith.modalities.images.sizes import SMALLEST_SIDE
+from viewsmith.modalities.images.channels import SMALLEST_SIDE
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
 from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
