@@ -144,6 +144,9 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
             )
         refuse_folder(path, by_ending())
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
+    if request.or_fitted("label") or request.or_fitted("groups"):  # their table is read
+        tables = [request.labels.resolve()] if request.labels else [file.resolve() for file in path.glob("*.csv")]
+        images.ignored = [entry for entry in images.ignored if entry.resolve() not in tables]
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
         table = next((entry for entry in images.ignored if entry.suffix.lower() in TABLES), None)
