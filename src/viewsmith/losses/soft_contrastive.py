@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -22,8 +21,8 @@ CHUNK_CPU, CHUNK_GPU = 1 << 18, 1 << 24
 # Up to this many derivatives (64 MiB of float32) are stored for the backward pass instead of being computed again.
 MAX_STORED = 1 << 24
 
-# Targets below e^-60 are replaced by e^-60: denormal numbers of float32 make a CPU ten times slower.
-MIN_LOG_TARGET = -60.0
+# Targets and similarities below e^-60 are replaced by e^-60: denormal numbers of float32 make a CPU much slower.
+MIN_LOG = -60.0
 
 # Projections up to this width are treated as maps (low-dimensional visualizations).
 MAX_MAP_WIDTH = 8
@@ -63,6 +62,8 @@ class Equation(NamedTuple):
     nu_target: float
     kernel: KernelForm
     floor: float
+    beta: float
+    negative_weight: float
 
     def value(self, squared: Tensor, target: Tensor, beta: float = 0.0) -> Tensor:
         """``-P log Q - (1 - P) log(1 - Q + floor)``, elementwise."""
@@ -75,7 +76,7 @@ class Equation(NamedTuple):
         log_q = log_kernel(squared.clamp_min_(0), self.nu, self.kernel)
         log_p = log_kernel(target.clamp_min_(0), self.nu_target, self.kernel).add_(beta)
         clamped = log_p > 0 if both else None
-        p = log_p.clamp_(MIN_LOG_TARGET, 0).exp_()
+        p = log_p.clamp_(MIN_LOG, 0).exp_()
         q_less_1 = torch.expm1(log_q)
         rest = torch.rsub(q_less_1, self.floor)
         # Derivative by log Q: -P + (1 - P) Q / (1 - Q + floor); of log Q by d^2: -exponent / (nu + d^2).
@@ -162,7 +163,7 @@ def soft_contrastive(
     if not (nu > 0 and nu_target > 0 and floor >= 0):
         given = f"nu {nu}, nu_target {nu_target}, floor {floor}"
         raise InputError(f"{given} given, expected both nu above 0 and the floor at least 0; defaults: 0.1, 100, 1e-5")
-    equation = Equation(nu, nu_target, kernel, floor)
+    equation = Equation(nu, nu_target, kernel, floor, beta, negative_weight)
     others, targets = gathered if gathered is not None else (z1, y0 if y1 is None else y1)
     y = (y0.detach(), targets.detach()) if detach else (y0, targets)
     excluded = Excluded((offset,))
@@ -173,28 +174,21 @@ def soft_contrastive(
     with torch.autocast(z0.device.type, enabled=False):
         z, others, y0, targets = (x.to(precision) for x in (z0, others, *y))
         compute = _plain if form == "plain" else _Chunked.apply
-        losses: Tensor = compute(z, others, y0, targets, equation, beta, negative_weight, excluded)
+        losses: Tensor = compute(z, others, y0, targets, equation, excluded)
         return losses
 
 
-def _plain(
-    z: Tensor,
-    others: Tensor,
-    y: Tensor,
-    targets: Tensor,
-    equation: Equation,
-    beta: float,
-    negative_weight: float,
-    excluded: Excluded,
-) -> Tensor:
+def _plain(z: Tensor, others: Tensor, y: Tensor, targets: Tensor, equation: Equation, excluded: Excluded) -> Tensor:
     """The loss from full matrices, by autograd."""
     positives = _positives(z, excluded)
-    pairs = equation.value((z - others[positives]).square().sum(1), (y - targets[positives]).square().sum(1), beta)
+    squared, target = ((a - c[positives]).square().sum(1) for a, c in ((z, others), (y, targets)))
+    pairs = equation.value(squared, target, equation.beta)
     squared, target = (
         _squared(distance_precision(a), distance_precision(c)).to(a.dtype) for a, c in ((z, others), (y, targets))
     )
     values = equation.value(squared.clamp_min(0), target.clamp_min(0))
-    return pairs + negative_weight * excluded.zero_([values], slice(0, len(z)), slice(0, len(others)))[0].sum(1)
+    values = excluded.zero_([values], slice(0, len(z)), slice(0, len(others)))[0]
+    return pairs + equation.negative_weight * values.sum(1)
 
 
 def _positives(z: Tensor, excluded: Excluded) -> slice:
@@ -218,30 +212,21 @@ class _Chunked(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        z: Tensor,
-        others: Tensor,
-        y: Tensor,
-        targets: Tensor,
-        equation: Equation,
-        beta: float,
-        negative_weight: float,
-        excluded: Excluded,
+        ctx: Any, z: Tensor, others: Tensor, y: Tensor, targets: Tensor, equation: Equation, excluded: Excluded
     ) -> Tensor:
         ctx.save_for_backward(z, others, y, targets)
         both, positives = any(ctx.needs_input_grad[2:4]), _positives(z, excluded)
         # By subtraction, which is exact for close views.
         squared, target = ((a - c[positives]).square().sum(1) for a, c in ((z, others), (y, targets)))
-        losses, *ctx.positive_slopes = equation.value_and_slopes(squared, target, beta, both=both)
+        losses, *ctx.positive_slopes = equation.value_and_slopes(squared, target, equation.beta, both=both)
         ctx.options = equation, excluded, z.dtype, both
-        ctx.negative_weight = negative_weight
         pairs = CHUNK_CPU if z.device.type == "cpu" else CHUNK_GPU
         ctx.blocks = list(chunk_slices(len(z), max(1, pairs // len(others))))
         ctx.stored = [] if len(z) * len(others) <= MAX_STORED else None
         points = [distance_precision(x) for x in (z, others, y, targets)]
         for rows in ctx.blocks:
             values, *slopes = _block(points, rows, *ctx.options)
-            losses[rows].add_(values.sum(1), alpha=negative_weight)
+            losses[rows].add_(values.sum(1), alpha=equation.negative_weight)
             if ctx.stored is not None:
                 ctx.stored.append(slopes)
         return losses
@@ -251,7 +236,7 @@ class _Chunked(torch.autograd.Function):
         check_differentiated_once()
         points = [distance_precision(x) for x in ctx.saved_tensors]
         gradients = [torch.zeros_like(x) for x in points[: 2 * len(ctx.positive_slopes)]]
-        weights = ctx.negative_weight * weight[:, None]
+        weights = ctx.options[0].negative_weight * weight[:, None]
         for number, rows in enumerate(ctx.blocks):
             slopes = ctx.stored[number] if ctx.stored is not None else _block(points, rows, *ctx.options)[1:]
             for i, slope in enumerate(slopes):
@@ -267,7 +252,7 @@ class _Chunked(torch.autograd.Function):
             grad_c[positives] -= pull
         # The gradients so far lack the factor 2 of the derivative of a square.
         doubled = [2 * x.to(weight.dtype) for x in gradients] + [None] * (4 - len(gradients))
-        return *doubled, None, None, None, None
+        return *doubled, None, None
 
 
 def _block(
@@ -283,9 +268,6 @@ def _block(
 
 # Up to MAX_WHOLE_BYTES the matrix of pairs is computed at once, else in chunks of CHUNK_BYTES.
 MAX_WHOLE_BYTES, CHUNK_BYTES = 64 << 20, 4 << 20
-
-# Lower bound of logarithms: e^-60 is negligible, and denormal numbers would make a CPU a hundred times slower.
-MIN_LOG = -60.0
 
 
 def soft_normalized(
@@ -328,41 +310,27 @@ def soft_normalized(
     others, targets = gathered if gathered is not None else (z1, y0 if y1 is None else y1)
     y = (y0.detach(), targets.detach()) if detach else (y0, targets)
     given = [t if t.dtype == torch.float64 else t.float() for t in (z0, y[0], others, y[1])]
-    equation = partial(_equation, nu=nu, nu_target=nu_target, kernel=kernel, beta=beta, ids=ids, offset=offset)
+
+    def equation(start: int, z: Tensor, y: Tensor, others: Tensor, targets: Tensor) -> Tensor:
+        """Losses of a chunk of samples, (R,); their second views are the rows of `others` from ``start + offset``."""
+        pair = start + offset
+        log_k = log_kernel(_distances(z, others, pair), nu, kernel)
+        log_p = _log_relative_kernel(_distances(y, targets, pair), nu_target, kernel)
+        p = log_p.diagonal_scatter(log_p.diagonal(pair) + beta, pair).clamp(MIN_LOG, 0).exp()
+        if ids is not None:
+            first, second = ids[0][start : start + len(z), None], ids[1][pair : pair + len(z), None]
+            same = (first == ids[1]) | (second == ids[1])
+            same.diagonal(pair).fill_(False)
+            log_k, p = log_k.masked_fill(same, MIN_LOG), p.masked_fill(same, 0)
+        odds = log_k - log_k.logsumexp(1, keepdim=True)  # log Q / (1 - Q)
+        # -P log Q - (1 - P) log(1 - Q)
+        return (F.softplus(odds) - p * odds).sum(1)
+
     row = len(others) * given[0].element_size()
     with torch.autocast(z0.device.type, enabled=False):
         if len(z0) * row <= MAX_WHOLE_BYTES:
             return equation(0, *given)
         return by_rows(equation, given[:2], given[2:], chunk=max(1, CHUNK_BYTES // row))
-
-
-def _equation(
-    start: int,
-    z: Tensor,
-    y: Tensor,
-    others: Tensor,
-    targets: Tensor,
-    *,
-    nu: float,
-    nu_target: float,
-    kernel: KernelForm,
-    beta: float,
-    ids: tuple[Tensor, Tensor] | None,
-    offset: int,
-) -> Tensor:
-    """Losses of a chunk of samples, (R,); their second views are the rows of `others` from ``start + offset``."""
-    pair = start + offset
-    log_k = log_kernel(_distances(z, others, pair), nu, kernel)
-    log_p = _log_relative_kernel(_distances(y, targets, pair), nu_target, kernel)
-    p = log_p.diagonal_scatter(log_p.diagonal(pair) + beta, pair).clamp(MIN_LOG, 0).exp()
-    if ids is not None:
-        first, second = ids[0][start : start + len(z), None], ids[1][pair : pair + len(z), None]
-        same = (first == ids[1]) | (second == ids[1])
-        same.diagonal(pair).fill_(False)
-        log_k, p = log_k.masked_fill(same, MIN_LOG), p.masked_fill(same, 0)
-    odds = log_k - log_k.logsumexp(1, keepdim=True)  # log Q / (1 - Q)
-    # -P log Q - (1 - P) log(1 - Q)
-    return (F.softplus(odds) - p * odds).sum(1)
 
 
 def _log_relative_kernel(squared: Tensor, nu: float, kernel: KernelForm) -> Tensor:

@@ -64,19 +64,18 @@ def discover_to(
 def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int | None, title: str) -> str:
     """`discover_to` in a folder that this process holds."""
     check_options(Discovery, options)
-    samples, names, modality, windows, rna = found
-    if rna and "both_strands" not in options:
+    if found.rna and "both_strands" not in options:
         options["both_strands"] = False
         say(f"{ONE_STRAND} (--both-strands: on both)")
-    if isinstance(windows, Windows):
+    if isinstance(found.windows, Windows):
         options = {"max_parts": IN_A_WINDOW} | options
     cache = out / PARTS_CACHE
-    options |= {"modality": modality, "cache": str(cache) if modality == "images" else None}
+    options |= {"modality": found.modality, "cache": str(cache) if found.modality == "images" else None}
     model = Discovery(**options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        model.fit(samples)
-        sentence = _write_discovery(out, model, samples, names, crop_size, title=title, windows=windows)
+        model.fit(found.rows)
+        sentence = _write_discovery(out, model, found, crop_size, title)
     except InputError:
         if {path.name for path in out.iterdir()} <= {PARTS_CACHE, LOCK}:
             shutil.rmtree(cache, ignore_errors=True)
@@ -88,22 +87,11 @@ def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int
     return sentence
 
 
-def _write_discovery(
-    out: Path,
-    model: Discovery,
-    samples: Any,
-    names: list[str] | None,
-    crop_size: int | None,
-    *,
-    title: str,
-    windows: Windows | Tiles | None,
-) -> str:
+def _write_discovery(out: Path, model: Discovery, given: Samples, crop_size: int | None, title: str) -> str:
     """Write the folder of a fitted discovery, and say what was found; what a stopped one has written is replaced."""
-    kind = model.search_.name
+    samples, names, kind, windows = given.rows, given.names, model.search_.name, given.windows
     model.save(out)
-    found = model.locate(samples)
-    if windows is not None:
-        found = found[_distinct(found, windows)]
+    found = _distinct(model.locate(samples), windows)
     files.write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
     if isinstance(windows, Windows) and windows.rate is not None and len(found):
         files.check_no_link(out / "annotations")
@@ -139,9 +127,8 @@ def locate_again(
 ) -> None:
     """Write where the parts of a discovery are in samples: a table, or for sequences also BED (``.bed``)."""
     found = _found_in(run, given, n, max_q, unjudged)[1]
-    names, windows = given.names, given.windows
-    found = found if windows is None else found[_distinct(found, windows)]
-    text = bed(found, names) if out.suffix.lower() == ".bed" else parts_text(found, names, windows)
+    bed_file = out.suffix.lower() == ".bed"
+    text = bed(found, given.names) if bed_file else parts_text(found, given.names, given.windows)
     files.write_text_atomic(files.target_of(out), text)
 
 
@@ -150,13 +137,11 @@ def crop_again(
 ) -> None:
     """Write what is at the parts of a discovery in samples: a folder of images, ``.fasta`` or ``.npz``."""
     model, found = _found_in(run, given, n, max_q, unjudged)
-    samples, names, windows = given.rows, given.names, given.windows
-    found = found if windows is None else found[_distinct(found, windows)]
-    crops = model.search_.crops(samples, found, CROP[model.search_.name])
+    crops = model.search_.crops(given.rows, found, CROP[model.search_.name])
     if model.modality_ == "images":
         _write_crops(out, crops, found)
     elif model.search_.name == "letters":
-        files.write_text_atomic(files.target_of(out), fasta(crops, found, names))
+        files.write_text_atomic(files.target_of(out), fasta(crops, found, given.names))
     else:
         with files.atomic_path(files.target_of(out)) as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
@@ -174,7 +159,7 @@ def _found_in(
         model.set_params(unjudged=True)
     if n is not None or not isinstance(model.search_, PieceSearch):
         model.search_.max_parts = n or 1
-    return model, model.locate(given[0])
+    return model, _distinct(model.locate(given.rows), given.windows)
 
 
 def bed(found: np.ndarray, names: list[str] | None) -> str:
@@ -213,13 +198,15 @@ def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarr
         files.write_text_atomic(out / "crops.fa", fasta(crops, found, names))
 
 
-def _distinct(found: np.ndarray, windows: Windows | Tiles) -> np.ndarray:
-    """Parts of windows or tiles that are not parts of other ones, too; those of each kind by themselves."""
+def _distinct(found: np.ndarray, windows: Windows | Tiles | None) -> np.ndarray:
+    """The parts, of windows or tiles without those that others show, too; those of each kind by themselves."""
+    if windows is None:
+        return found
     kept = np.ones(len(found), dtype=bool)
     for kind in np.unique(found["kind"]):
         of_kind = np.flatnonzero(found["kind"] == kind)
         kept[of_kind] = windows.distinct(found[of_kind])
-    return kept
+    return found[kept]
 
 
 def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | Tiles | None) -> str:

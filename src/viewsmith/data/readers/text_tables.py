@@ -215,15 +215,13 @@ def has_header(lines: pd.DataFrame) -> bool:
     first, rest = lines.iloc[0], lines.iloc[1:]
     if _numbers(first).notna().sum() < 2:
         return True
-    numbers = [
-        name for name in lines if pd.to_numeric(rest[name][~_missing(rest[name])], errors="coerce").notna().all()
-    ]
-    found, none = pd.to_numeric(first[numbers], errors="coerce"), _missing(first[numbers])
+    numbers = [name for name in lines.columns if _numbers(rest[name][~_missing(rest[name])]).notna().all()]
+    found, none = _numbers(first[numbers]), _missing(first[numbers])
     if (found.isna() & ~none).any() or found.notna().sum() < 2 or (first.iloc[0] == "" and lines.columns[0] in numbers):
         return True
     steps = np.diff(found.dropna())
     ordered = bool((steps > 0).all() or (steps < 0).all())
-    return ordered and not any(first[name] in set(rest[name]) for name in lines if name not in numbers)
+    return ordered and not any(first[name] in set(rest[name]) for name in lines.columns if name not in numbers)
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
