@@ -173,7 +173,8 @@ def read_samples(
     series = modality == "series"
     of_rows = is_table(path) or path.suffix.lower() in (".npy", ".npz", ".mat")
     letters = _is_letters(modality)
-    wanted = "series" if series and of_rows and not _one_channel(path) else modality if letters else None
+    several = path.is_dir() or (of_rows and not _one_channel(path))
+    wanted = "series" if series and several else modality if letters else None
     # Rows of an array of two axes are read as vectors, in which missing values then stay NaN.
     impute: Any = "median" if series and of_rows and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None

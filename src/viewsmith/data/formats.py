@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, check_source, extension_of, file_of, is_result
+from viewsmith.data.places import BUILTIN, TEXT_TABLES, check_source, extension_of, file_of, is_result
 from viewsmith.data.unread import MOST_FILES, advice, refuse
 
 
@@ -38,7 +38,7 @@ def deep(image: Any) -> str:
     return "more than 8 bits per channel" if image.mode[0] == "I" or "16" in stored else ""
 
 
-_BUILT_IN = "arrays tables text_tables table_files datasets h5ad cells sequences folders instruments signals"
+_BUILT_IN = "arrays tables text_tables trials table_files datasets h5ad cells sequences folders instruments signals"
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN.split()]
 R = TypeVar("R", bound=Callable[..., Any])
 
@@ -141,7 +141,13 @@ def _reader_of_folder(folder: Path) -> Entry:
     """The reader of most files of a folder; that of images, which says what is expected, if nothing is read."""
     counts, images = count_endings(folder), find("reader", "images")
     known = [images, *(entry for entry in entries("reader") if entry is not images)]
-    return max(known, key=lambda entry: sum(counts[ending] for ending in entry.tag("in_folders")))
+
+    def files(entry: Entry) -> tuple[bool, int]:
+        """Tables in text are read if there is nothing else: beside other files they are of labels."""
+        number = sum(counts[ending] for ending in entry.tag("in_folders"))
+        return number > 0 and not set(entry.tag("in_folders")) <= {*TEXT_TABLES}, number
+
+    return max(known, key=files)
 
 
 def count_endings(folder: Path) -> Counter[str]:

@@ -8,7 +8,7 @@ import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -250,9 +250,9 @@ _SEPARATED: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-def lines_of_text(path: Path) -> TextLines | None:
-    """The first lines of a text file if they have equal numbers of fields, in the first one of them one less at most;
-    by the separator that gives the most."""
+def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
+    """The first lines of a text file if they have equal numbers of fields, at least `fewest`, in the first one
+    of them one less at most; by the separator that gives the most."""
     try:
         with path.open("rb") as file:
             text = file.read(100_000).decode("utf-8", "ignore")
@@ -266,7 +266,7 @@ def lines_of_text(path: Path) -> TextLines | None:
         counts = {len(row) for row in rows[1:]}
         if len(counts) != 1 or "\0" in text:
             continue
-        width, before = counts.pop(), 1 if most is None else len(most.rows[-1])
+        width, before = counts.pop(), fewest - 1 if most is None else len(most.rows[-1])
         if width > before and width - len(rows[0]) in (0, 1):
             most = TextLines(separator, rows, comments)
     return most
@@ -374,10 +374,15 @@ _TIMES = (
 )
 
 
+def names_of_times(names: Iterable[str]) -> list[str]:
+    """The columns that are named as times are."""
+    return [name for name in names if name.lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
+
+
 def refuse_table_of_recordings(path: Path, frame: Any) -> None:
     """Raise InputError for a table in long format that was given as recordings without its columns."""
     names = list(map(str, frame.columns))
-    times = [name for name in names if name.lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
+    times = names_of_times(names)
     if not times:
         return
     text = [name for name in names if frame[name].dtype.kind not in "biuf"]

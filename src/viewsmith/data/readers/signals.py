@@ -324,7 +324,7 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
             raise InputError(
                 f"{source_name} has no column of numbers beside {name_list([c for c in (time, name) if c])}"
             )
-        recordings = _long(frame, channels, options, source_name)
+        recordings = by_moments(frame, channels, options, source_name)
     found = samples_of(recordings, request, source_name)
     kept = {option: value for option, value in (("time", time), ("recording", name)) if value is not None}
     found.options.update(kept)
@@ -357,7 +357,7 @@ def _wide(
     ]
 
 
-def _long(frame: pd.DataFrame, channels: list[str], options: dict[str, Any], source_name: str) -> list[Recording]:
+def by_moments(frame: pd.DataFrame, channels: list[str], options: dict[str, Any], source_name: str) -> list[Recording]:
     """A row for each moment, in the order of time if there is a column of it; moments that are missing become NaN."""
     time, name = options["time"], options["id"]
     moments, in_seconds = (None, False) if time is None else _seconds(frame[time], source_name)

@@ -210,11 +210,12 @@ def has_header(lines: pd.DataFrame) -> bool:
     """Whether the first of some lines, (lines, columns) of texts, has names rather than values.
 
     It has values if it has numbers in every column in which the other lines have numbers, at least two, which are not
-    in order, as wavelengths or times are; or if another line has one of its texts, as classes do.
+    in order, as wavelengths or times are; or if another line has one of its texts, as classes do. A single column has
+    values if all are numbers.
     """
     first, rest = lines.iloc[0], lines.iloc[1:]
-    if _numbers(first).notna().sum() < 2:
-        return True
+    if lines.shape[1] == 1 or _numbers(first).notna().sum() < 2:
+        return bool(lines.shape[1] > 1 or _numbers(lines[0]).isna().any())
     numbers = [name for name in lines.columns if _numbers(rest[name][~_missing(rest[name])]).notna().all()]
     found, none = _numbers(first[numbers]), _missing(first[numbers])
     if (found.isna() & ~none).any() or found.notna().sum() < 2 or (first.iloc[0] == "" and lines.columns[0] in numbers):
@@ -244,7 +245,7 @@ def _missing(cells: pd.Series) -> pd.Series:
 )
 def read_csv(path: Path, request: DataOptions) -> FileContents:
     """Table separated by commas; if its first line has none, by semicolons or tabs."""
-    return _text_rows(path, request, ",")
+    return _rows(path, request, *text_frame(path, request))
 
 
 @reader(
@@ -259,7 +260,7 @@ def read_csv(path: Path, request: DataOptions) -> FileContents:
 )
 def read_tsv(path: Path, request: DataOptions) -> FileContents:
     """Table separated by tabs."""
-    return _text_rows(path, request, "\t")
+    return _rows(path, request, *text_frame(path, request))
 
 
 @reader(
@@ -274,8 +275,16 @@ def read_tsv(path: Path, request: DataOptions) -> FileContents:
 )
 def read_text(path: Path, request: DataOptions) -> FileContents:
     """Table whose lines have equal numbers of fields."""
+    return _rows(path, request, *text_frame(path, request))
+
+
+def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The columns of a text table of any ending, and with which options it was read."""
+    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if ending in ("csv", "tsv"):
+        return _frame(path, request, "," if ending == "csv" else "\t")
     refuse(path, path.suffix, texts=False)
-    found = lines_of_text(path)
+    found = lines_of_text(path, 1 if request.modality == "series" else 2)
     if found is None:
         raise InputError(
             f"{path} is not a table: expected lines with equal numbers of fields, separated by spaces, tabs, commas or "
@@ -286,7 +295,12 @@ def read_text(path: Path, request: DataOptions) -> FileContents:
         names, skipped = ["row", *found.rows[0]], skipped + 1
     elif found.comments and len(last := found.split(found.comments[-1].strip("# "))) == width:
         names = last
-    return _text_rows(path, request, found.separator, skipped, names)
+    return _frame(path, request, found.separator, skipped, names)
+
+
+def _rows(path: Path, request: DataOptions, frame: pd.DataFrame, options: dict[str, Any]) -> FileContents:
+    found = table_rows(frame, request, str(path))
+    return dataclasses.replace(found, options=found.options | options)
 
 
 def first_rows(path: Path) -> pd.DataFrame:
@@ -299,10 +313,10 @@ def first_rows(path: Path) -> pd.DataFrame:
         return pd.read_csv(path, sep=separator, nrows=HEAD_ROWS, skiprows=int(given is not None), engine="python")
 
 
-def _text_rows(
+def _frame(
     path: Path, request: DataOptions, separator: str, skipped: int = 0, names: list[str] | None = None
-) -> FileContents:
-    """What is read of a text table after `skipped` lines, with names of its columns where no line has them."""
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The columns of a text table after `skipped` lines, with names of its columns where no line has them."""
     decoded = text_of(path, request)
     text = None if decoded is None else decoded[0]
     options = {} if decoded is None else {"encoding": decoded[1]}
@@ -324,9 +338,7 @@ def _text_rows(
             layout |= {"header": None, "names": names}
         if "names" in layout:
             options["header"] = "no"
-        frame = _text_table(read, layout, request, names, str(path))
-    found = table_rows(frame, request, str(path))
-    return dataclasses.replace(found, options=found.options | options)
+        return _text_table(read, layout, request, names, str(path)), options
 
 
 def _names(

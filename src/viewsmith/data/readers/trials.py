@@ -1,0 +1,57 @@
+"""Reader of folders of text tables of which each is a recording, a row for each moment."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from viewsmith.core.errors import InputError, name_list, warn
+from viewsmith.data.formats import by_ending, reader
+from viewsmith.data.options import DataOptions
+from viewsmith.data.places import TEXT_TABLES
+from viewsmith.data.readers.signals import by_moments
+from viewsmith.data.readers.text_tables import text_frame
+from viewsmith.data.reading import FileContents
+from viewsmith.data.recordings import OPTIONS, files_of, name_in, samples_of
+from viewsmith.data.unread import names_of_times, refuse_folder
+
+
+@reader(
+    "trials",
+    in_folders=TEXT_TABLES,
+    help="text tables that are a recording each, a row for each moment; with labels by folders or in a table of names",
+    noun="a folder of text tables",
+    modality="series",
+    options=(*OPTIONS, "time", "header"),
+    example="trials/ --modality series",
+)
+def read_trials(path: Path, request: DataOptions) -> FileContents:
+    """Recordings (n, channels, time), of which the columns are channels; one that is named a time gives the rate."""
+    files, n_train = files_of(path, TEXT_TABLES)
+    if request.modality != "series":
+        try:
+            refuse_folder(path, by_ending())
+        except InputError as error:
+            raise InputError(f"{error}; if each is a recording, a row for each moment: --modality series") from error
+    recordings, channels, left = [], list[str](), set[str]()
+    time = request.or_fitted("time")
+    for file, label in files:
+        frame, options = text_frame(file, request)
+        if not recordings:
+            request = replace(request, header=options.get("header", "yes"))  # as that of the first file, which says it
+            time = time or next(iter(names_of_times(frame.columns)), None)
+            text = {name for name in frame.columns if frame[name].dtype.kind not in "biuf"}
+            left = text - {time}
+            channels = [name for name in frame.columns if name not in {*left, *request.drop, time}]
+        if absent := [name for name in (*channels, time) if name is not None and name not in frame.columns]:
+            raise InputError(
+                f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
+                "has: expected tables with equal columns"
+            )
+        options = dict.fromkeys(("id", "label", "groups")) | {"time": time}
+        (found,) = by_moments(frame, channels, options, str(file))
+        recordings.append(replace(found, name=name_in(path, file), label=label))
+    if left:
+        warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
+    made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
+    kept: dict[str, Any] = {"header": request.header} | ({} if time is None else {"time": time})
+    return replace(made, options=made.options | kept)

@@ -1,0 +1,45 @@
+"""Folders of text tables of which each is a recording."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Six recordings of two kinds, 50 points a second, two channels and a column of text."""
+    for i in range(6):
+        place, n = tmp_path / "set" / ["run", "walk"][i % 2], 20 + i
+        place.mkdir(parents=True, exist_ok=True)
+        columns = {"time": np.arange(n) / 50, "x": rng.normal(size=n), "note": "a", "y": i}
+        pd.DataFrame(columns).to_csv(place / f"{i}.csv", index=False)
+    return tmp_path / "set"
+
+
+def test_each_file_is_a_recording(folder):
+    with pytest.warns(UserWarning, match="columns of text are no channels, left out: note"):
+        data = load_dataset(folder, modality="series")
+    assert data.x.shape == (6, 2, 25) and data.y.tolist() == ["run"] * 3 + ["walk"] * 3
+    assert data.schema["signal"]["rate"] == 50 and data.schema["signal"]["channels"] == ["x", "y"]
+    assert data.row_names[0] == "run/0.csv" and np.isnan(data.x[0, 0, 20:]).all() and data.x[1, 1, 0] == 2
+    later = load_dataset(folder / "walk", schema=data.schema)
+    np.testing.assert_array_equal(later.x[:, :, :20], data.x[3:, :, :20])
+    assert load_dataset(folder, modality="series", length="0.2s").x.shape == (12, 2, 10)
+
+
+def test_a_column_of_numbers_without_a_name(tmp_path):
+    for i in range(4):
+        np.savetxt(tmp_path / f"{i}.txt", rng.integers(-99, 99, 30), fmt="%d")  # as the EEG of Bonn
+    assert load_dataset(tmp_path, modality="series").x.shape == (4, 1, 30)
+
+
+def test_what_is_no_folder_of_recordings_is_said(folder):
+    message = refusal(load_dataset, folder)
+    assert "give one of its files: run/0.csv" in message and "if each is a recording" in message
+    (folder / "walk" / "9.csv").write_text("time,x\n0,1\n1,2\n2,5\n")
+    assert "walk/9.csv has no column y, which run/0.csv has" in refusal(load_dataset, folder, modality="series")
