@@ -20,6 +20,11 @@ settings of proteins are the first that were tried. "catch22" are those statisti
 EmoDB, PLAID and peptides (`gdelrioifc/EmbeddedAMP`) do not lie with the data: VIEWSMITH_DATA/emodb has the WAV files,
 plaid the .ts files, peptides positives.fasta.gz and negatives.fasta.gz. One actor of EmoDB is held out ("raw" is the
 log-mel spectrogram, 40 bands of 64 frames); peptides have five folds of groups of similar ones.
+indian_pines has Indian_pines_corrected.mat (200 bands) and Indian_pines_gt.mat: patches of 9 x 9 pixels around every
+third pixel of every third row. Patches of a class that share pixels are of one field; a third of the fields of each
+class is held out, and classes of one field are left out. pancreas_cells has images of five channels (imaging mass
+cytometry, in cytomapper of Bioconductor) NAME_imc.tiff with NAME_mask.tiff, and cells.csv: image, cell, type; crops of
+16 x 16 pixels, one of three images held out. "pca": 64 components of the pixels; "channel means": of each image.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
@@ -50,7 +55,7 @@ from benchmarks.quality.suite import command, preferred
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.core.registry import find
 from viewsmith.data import load_dataset
-from viewsmith.evaluation.baselines import BaselineContext
+from viewsmith.evaluation.baselines import BaselineContext, pca
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.networks import MiniRocket
@@ -200,6 +205,50 @@ def peptides(fold: int) -> Data:
     return held_out(np.asarray(modality_of("proteins").read(texts)), y, test)
 
 
+def fields_of_crops(fold: int) -> Data:
+    """Patches of the scene Indian Pines, in the bands of its spectrometer; a third of the fields is held out."""
+    from scipy.io import loadmat
+    from scipy.ndimage import label, maximum_filter
+
+    folder, half = data_folder() / "indian_pines", PATCH // 2
+    scene = loadmat(folder / "Indian_pines_corrected.mat")["indian_pines_corrected"]
+    of = loadmat(folder / "Indian_pines_gt.mat")["indian_pines_gt"]
+    held, known = np.zeros(of.shape, bool), np.zeros(of.shape, bool)
+    for kind in range(1, of.max() + 1):
+        fields, number = label(maximum_filter(of == kind, PATCH), np.ones((3, 3)))
+        fields[of != kind] = 0
+        if number > 1:
+            by_size = np.argsort(-np.bincount(fields.ravel())[1:], kind="stable") + 1
+            known |= fields > 0
+            held |= np.isin(fields, by_size[(np.arange(number) + kind) % THIRDS == fold])
+    inside = np.zeros(of.shape, bool)
+    inside[half:-half:APART, half:-half:APART] = True
+    rows, columns = np.nonzero(known & inside)
+    corners = zip(rows - half, columns - half, strict=True)
+    x = np.stack([scene[top : top + PATCH, left : left + PATCH] for top, left in corners])
+    return held_out(x, of[rows, columns], held[rows, columns])
+
+
+def pancreas_cells(image: str) -> Data:
+    """Crops of cells of the pancreas, five channels of mass cytometry; those of one image are the test rows."""
+    import tifffile
+    from scipy.ndimage import center_of_mass
+
+    folder, half, crops, kinds, images = data_folder() / "pancreas_cells", CROP // 2, [], [], []
+    with (folder / "cells.csv").open() as file:
+        table = list(csv.DictReader(file))
+    for name in PANCREAS:
+        pixels = tifffile.imread(folder / f"{name}_imc.tiff").transpose(1, 2, 0)
+        pixels = np.pad(pixels, ((half, half), (half, half), (0, 0)), mode="reflect")
+        mask, cells = tifffile.imread(folder / f"{name}_mask.tiff"), [row for row in table if row["image"] == name]
+        centers = center_of_mass(mask > 0, mask, [int(row["cell"]) for row in cells])
+        for row, (top, left) in zip(cells, np.round(centers).astype(int), strict=True):
+            crops.append(pixels[top : top + CROP, left : left + CROP])
+            kinds.append(row["type"])
+            images.append(name)
+    return held_out(np.stack(crops), np.array(kinds), np.array(images) == image)
+
+
 def beats_of(record: str) -> Data:
     """Windows around the beats of records; those of one record are the test rows."""
     import wfdb
@@ -280,13 +329,20 @@ IMAGES: dict[str, Callable[[], Data]] = {
 }
 FAMILIES = ("protein_families", "rna_families")
 ACTORS = ("03", "08", "09", "10", "11", "12", "13", "14", "15", "16")
-FOLDS = 5
+FOLDS, THIRDS = 5, 3
+PATCH, CROP, APART = 9, 16, 3  # sides, and pixels from one patch to the next
+PANCREAS = ("E34", "G01", "J02")
+BANDS = ("indian_pines", "pancreas_cells")
+OF_BANDS = ("pca", "channel means")
 #: Public sets that do not lie with the data: left out where VIEWSMITH_DATA has no such folder.
 BROUGHT: dict[str, dict[str, Callable[[], Data]]] = {
     "emodb": {f"actor {name}": partial(emotions, name) for name in ACTORS},
     "plaid": {"PLAID": appliances},
     "peptides": {f"peptides, fold {fold}": partial(peptides, fold) for fold in range(FOLDS)},
+    "indian_pines": {f"Indian Pines, third {fold}": partial(fields_of_crops, fold) for fold in range(THIRDS)},
+    "pancreas_cells": {f"pancreas, image {name}": partial(pancreas_cells, name) for name in PANCREAS},
 }
+OF_CHANNELS = [name for folder in BANDS for name in BROUGHT[folder]]
 SETS: dict[str, Callable[[], Data]] = (
     IMAGES
     | {"ifc_jurkat_16bit": cells_in_flow}
@@ -330,10 +386,12 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     more: dict[str, Any] = {}
     model: Any = None
     of_actors = row in OF_ACTORS or (row == "raw" and name.startswith("actor"))
-    if row in ("contrastive", "raw", "k-mers", "catch22") and not of_actors:
+    if row in ("contrastive", "raw", "k-mers", "catch22", *OF_BANDS) and not of_actors:
         trained = {key: value for key, value in given.items() if not key.startswith("features")}
         epochs: dict[str, Any] = {"epochs": 1} if row != "contrastive" or small is not None else {}
-        rows = data.x if row == "contrastive" else data.x[:200]
+        # Rows of a scene are in its order.
+        some = slice(0, None, max(1, len(data.x) // 200)) if name in OF_CHANNELS else slice(200)
+        rows = data.x if row == "contrastive" else data.x[some]
         model = Contrastive(random_state=seed, **trained, **epochs).fit(rows)
     elif not of_actors:
         given |= {"features_options": LARGER[row]} if row in LARGER else {}
@@ -350,6 +408,10 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         words = [name for name in found if name.endswith("-mer frequencies")]
         more["raw"] = preferred(found, data.y) if row == "raw" else words[0]
         h, h_test = found[more["raw"]], model.raw_features(data.x_test)[more["raw"]]
+    elif row == "pca":
+        h, h_test = pca(*(next(iter(model.raw_features(x).values())) for x in (data.x, data.x_test)))
+    elif row == "channel means":
+        h, h_test = (x.mean(axis=(1, 2), dtype=np.float32) for x in (data.x, data.x_test))
     elif row == "catch22":
         h, h_test = find("baseline", row).build(BaselineContext(model, "", data.x, data.x_test))
     elif row == "log-mel statistics":
@@ -427,6 +489,7 @@ def cells(quick: bool = False) -> list[Cell]:
         for row in (
             "linear-contrast",
             *OF_ACTORS,
+            *OF_BANDS,
             *LARGER,
             "features",
             "raw",
@@ -438,9 +501,11 @@ def cells(quick: bool = False) -> list[Cell]:
         )
         for seed in SEEDS
         for name in SETS
-        if name not in left_out and (name not in brought or seed == 0)
+        if name not in left_out and (name not in brought or name in OF_CHANNELS or seed == 0)
         if row not in OF_ACTORS or name.startswith("actor")
-        if (seed == 0 or row not in ("raw", "k-mers", "catch22", *OF_SOUND))
+        if row not in OF_BANDS or name in OF_CHANNELS
+        if row == "linear-contrast" or name not in OF_CHANNELS or seed == 0
+        if (seed == 0 or row not in ("raw", "k-mers", "catch22", *OF_SOUND, *OF_BANDS))
         and (name == "cifar10" or row not in LARGER)
         if row != "k-mers" or name in FAMILIES or name.startswith("peptides")
         if row not in OF_SOUND or name.startswith("speaker")

@@ -295,3 +295,30 @@ def test_a_file_that_is_cut_off(tmp_path, caplog):
                 said = refusal(load_dataset, path, **given)
                 assert path.name in said and len(said.splitlines()) == 1, said
     assert not caplog.records
+
+
+@pytest.mark.parametrize(("interleave", "ending"), [("bsq", ".img"), ("bil", ""), ("bip", ".dat")])
+@pytest.mark.parametrize("order", "<>")
+def test_a_scene_of_envi(tmp_path, capsys, interleave, ending, order):
+    x = RNG.integers(0, 4000, (12, 14, 5)).astype(f"{order}u2")
+    header = "ENVI\r\nsamples = 14\nlines=12\nbands = 5\nheader offset = 6\ndata type = 12\nbyte order = "
+    header += f"{int(order == '>')}\ninterleave = {interleave}\nband names = {{b 1,\n b 2, b 3, b 4, b 5}}\n"
+    header += "map info = {UTM, 1.5, 1.5, 1000, 5000, 2, 2, 16, North}\n"
+    (tmp_path / "ip.hdr").write_bytes(header.encode())
+    stored = x.transpose({"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}[interleave])
+    (tmp_path / f"ip{ending}").write_bytes(b"offset" + stored.tobytes())
+    data = load_dataset(tmp_path / f"ip{ending}", tile=4, overlap=0, channels=["b 2", "4"])  # or by its header
+    np.testing.assert_array_equal(data.x[1], x[:4, 4:8, [1, 4]])
+    assert data.x.dtype == np.uint16 and data.x.dtype.isnative
+    assert data.windows.transforms == [(999.0, 2.0, 0.0, 5001.0, 0.0, -2.0)]
+    np.testing.assert_array_equal(load_dataset(tmp_path / "ip.hdr", schema=data.schema).x, data.x)
+    (tmp_path / "map.hdr").write_text("ENVI\nsamples = 14\nlines = 12\nbands = 1\ndata type = 1\n")
+    (tmp_path / "map.img").write_bytes((np.arange(12)[:, None] // 3 * np.ones((1, 14)) % 2 + 1).astype("u1").tobytes())
+    labeled = load_dataset(tmp_path / "ip.hdr", tile=4, overlap=3, labels=tmp_path / "map.hdr")
+    assert set(labeled.y) == {1, 2}
+    (tmp_path / f"ip{ending}").write_bytes(b"offset" + stored.tobytes()[:-2])
+    assert "ends within its pixels" in refusal(load_dataset, tmp_path / "ip.hdr", tile=4)
+    (tmp_path / f"ip{ending}").unlink()
+    assert "lies without the file of its pixels: expected ip.img" in refusal(load_dataset, tmp_path / "ip.hdr", tile=4)
+    (tmp_path / "ip.hdr").write_text("ENVI\nlines = many\n")
+    assert "as a header of ENVI" in refusal(load_dataset, tmp_path / "ip.hdr", tile=4)

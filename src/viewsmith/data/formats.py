@@ -6,7 +6,7 @@ endings of files it reads, alone or as samples of a folder, and what it needs.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -107,11 +107,15 @@ def is_table(source: str | Path) -> bool:
     return found is not None and bool(found.tag("table"))
 
 
+def recognized(path: Path) -> Iterator[Entry]:
+    """Readers that recognize a path, whatever its ending is."""
+    return (entry for entry in entries("reader") if entry.tag("recognizes") and entry.tag("recognizes")(path))
+
+
 def find_reader(path: Path) -> Entry:
     """The reader that recognizes a path, else that of its ending, or of the files of a folder; InputError says what
     a file without a reader is, and what converts it."""
-    named = (entry for entry in entries("reader") if entry.tag("recognizes") and entry.tag("recognizes")(path))
-    if (found := next(named, None)) is not None:
+    if (found := next(recognized(path), None)) is not None:
         return found
     if path.is_dir():
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)

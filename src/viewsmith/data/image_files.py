@@ -21,7 +21,7 @@ from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line,
 from viewsmith.core.registry import find
 from viewsmith.core.rows import RowSource, check_size, memory_map_of
 from viewsmith.data.dataset import Tiles
-from viewsmith.data.formats import by_ending, deep, planes_of, reader
+from viewsmith.data.formats import by_ending, deep, planes_of, reader, recognized
 from viewsmith.data.label_maps import classes_of_tiles, fields_of_tiles
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import INSTRUMENTS, TIFF, extension_of
@@ -163,6 +163,7 @@ def image_file(path: Path) -> ImageFile:
     """The header of an image file, by the reader of its ending."""
     entry = find("reader", "ome-zarr") if path.is_dir() else by_ending().get(extension_of(path).lower())
     header = None if entry is None else entry.tag("header")
+    header = header or next((e.tag("header") for e in recognized(path) if e.tag("header")), None)
     found: ImageFile = (header or find("reader", "tiff").tag("header"))(path)
     return found
 

@@ -93,14 +93,6 @@ _JPEG2000 = Format(  # of any depth, which Pillow would reduce to 8 bits in colo
     ".tif",
 )
 _VOLUME = Format("a volume", "import nibabel; nibabel.save(nibabel.load({path}), {out})", "nibabel", ".nii")
-_ENVI = Format(
-    "a scene of ENVI",
-    "import numpy as np, spectral, tifffile; a = np.asarray(spectral.open_image({path}).load()); "
-    "tifffile.imwrite({out}, np.moveaxis(a, 2, 0), metadata=dict(axes='CYX'))",
-    "spectral",
-    ".tif",
-    " --tile 32",
-)
 _VIDEO = Format(
     "a video", "import imageio.v3 as iio, numpy as np; np.save({out}, iio.imread({path}))", "imageio[ffmpeg]"
 )
@@ -110,7 +102,7 @@ FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
     **dict.fromkeys((".jp2", ".j2k"), _JPEG2000),
     **dict.fromkeys((".avif", ".tga", ".psd", ".dds", ".sgi", ".pcx", ".ico", ".mpo"), _PICTURE),
-    **dict.fromkeys((".mgz", ".mgh", ".mnc", ".hdr"), _VOLUME),
+    **dict.fromkeys((".mgz", ".mgh", ".mnc"), _VOLUME),
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv"), _VIDEO),
     **{
         suffix: Format(
@@ -184,8 +176,8 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         raise InputError(
             f"{path} has annotations of a WFDB record, and no signal: give the header {path.stem}.hea with its signals"
         )
-    elif extension == ".hdr" and path.read_bytes().startswith(b"ENVI"):
-        form = _ENVI
+    elif extension == ".hdr":
+        form = _VOLUME  # Analyze; those of ENVI are read
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
     elif extension in _ELECTRODES:

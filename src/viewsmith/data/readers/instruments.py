@@ -27,6 +27,7 @@ from viewsmith.data.image_files import CHANNELS, ImageFile, image_reader, openin
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SUFFIXES, TIFF
 from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.unread import refuse
 from viewsmith.modalities.images.modality import Images
 
 GEO_KEYS = (34735, 34736, 34737)  # directory of the keys of a GeoTIFF, their numbers and texts
@@ -308,6 +309,79 @@ def fits_file(path: Path) -> ImageFile:
             return fits.open(path)[number].section  # reads what is asked for
 
     return ImageFile(path, shape, FITS_AXES[-len(shape) :], dtype, pixels, opened=opened)
+
+
+ENVI_TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
+ENVI_AXES = {"bsq": "CYX", "bil": "YCX", "bip": "YXC"}
+ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", *(f".{each}" for each in ENVI_AXES))
+
+
+def _envi_header(path: Path) -> Path | None:
+    """The header of ENVI that a path is, or that lies beside it."""
+    beside = (path.with_suffix(".hdr"), path.with_name(f"{path.name}.hdr")) if path.suffix.lower() in ENVI_DATA else ()
+    for place in (path, *beside):
+        if place.suffix.lower() == ".hdr" and place.is_file():
+            with place.open("rb") as file:
+                if file.read(4) == b"ENVI":
+                    return place
+    return None
+
+
+@image_reader(
+    "envi",
+    ".hdr",
+    help="a scene of ENVI, such as one of a spectrometer: its header, with the file of the pixels beside it",
+    noun="a scene of ENVI",
+    example="scene.hdr --tile 9 --overlap 5 --labels classes.hdr",
+    recognizes=lambda path: _envi_header(path) is not None,
+)
+def envi_file(path: Path) -> ImageFile:
+    """The header of a scene of ENVI."""
+    header = _envi_header(path)
+    if header is None:
+        refuse(path, ".hdr")
+        raise InputError(f"{path} is no header of ENVI, which begins with ENVI")
+    text = header.read_text(encoding="utf-8", errors="replace").replace("\r", "")
+    found = {
+        key.strip().lower(): value.strip() for key, value in re.findall(r"^([^={}\n]+)=\s*(\{[^}]*\}|.*)$", text, re.M)
+    }
+    lists = {key: [part.strip() for part in value.strip("{}").split(",")] for key, value in found.items()}
+    with reading(str(header), "a header of ENVI"):
+        sizes = {"Y": int(found["lines"]), "X": int(found["samples"]), "C": int(found.get("bands", 1))}
+        axes = ENVI_AXES[found.get("interleave", "bsq").lower()]
+        stored = np.dtype(("<", ">")[int(found.get("byte order", 0))] + ENVI_TYPES[int(found["data type"])])
+        start = int(found.get("header offset", 0))
+        empty = float(found["data ignore value"]) if "data ignore value" in found else None
+        place = None if len(lists.get("map info", ())) < 7 else [float(each) for each in lists["map info"][1:7]]
+    shape = tuple(sizes[letter] for letter in axes)
+    data = next((file for end in ENVI_DATA if (file := header.with_suffix(end)).is_file() and file != header), None)
+    if data is None:
+        raise InputError(f"{header} lies without the file of its pixels: expected {header.with_suffix('.img').name}")
+    if data.stat().st_size < start + math.prod(shape) * stored.itemsize:
+        raise InputError(
+            f"{data} ends within its pixels, {axes} {' x '.join(map(str, shape))} {stored.newbyteorder('=')}"
+        )
+
+    def opened() -> np.ndarray:
+        return np.memmap(data, stored, "r", start, shape)
+
+    names = next((lists[key] for key in ("band names", "wavelength") if len(lists.get(key, ())) == sizes["C"]), ())
+    transform = None
+    if place is not None and not any(each.startswith("rotation") for each in lists["map info"]):
+        column, row, x, y, width, height = place
+        transform = (x - (column - 1) * width, width, 0.0, y + (row - 1) * height, 0.0, -height)
+    dtype = stored.newbyteorder("=")
+    return ImageFile(
+        header,
+        shape,
+        axes,
+        dtype,
+        lambda: opened().astype(dtype),
+        tuple(names),
+        opened=opened,
+        transform=transform,
+        empty=empty,
+    )
 
 
 MICROMETERS = {"nanometer": 1e-3, "micrometer": 1.0, "millimeter": 1e3}
