@@ -139,6 +139,9 @@ def test_labels_and_groups_of_a_table(put, tmp_path):
     assert data.y.tolist() == list("MGMGMG") and data.groups.tolist() == ["p0"] * 3 + ["p1"] * 3
     assert data.label_name == "phase"
     assert "given as label; did you mean phase" in refusal(load_dataset, tmp_path / "set", label="phas")
+    (tmp_path / "set" / "labels.csv").unlink()
+    later = load_dataset(tmp_path / "set", schema=data.schema)
+    assert later.y is None and later.groups is None  # new images may have no labels
 
 
 def test_a_table_of_files(put, tmp_path):

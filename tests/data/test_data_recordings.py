@@ -88,6 +88,7 @@ def test_labels_and_groups_of_a_table_of_file_names(tmp_path, capsys):
     load_dataset(tmp_path / "set")
     assert "meta/labels.csv: --label " in capsys.readouterr().err
     (tmp_path / "set" / "meta" / "labels.csv").unlink()
+    assert load_dataset(tmp_path / "set", schema=data.schema).y is None  # new recordings may have no labels
     assert "give one with a column of the names of samples" in refusal(load_dataset, tmp_path / "set", groups="speaker")
 
 
@@ -369,6 +370,25 @@ def test_annotations_and_headers_without_their_signals(tmp_path):
         (tmp_path / "alone" / f"{stem}.atr").write_bytes(b"\0\0")
     message = refusal(load_dataset, tmp_path / "alone")
     assert "no signals: put the headers and signals beside them, 7.hea, 8.hea" in message
+
+
+def test_annotations_are_labels_of_windows(tmp_path, capsys):
+    nights = tmp_path / "nights"
+    nights.mkdir()
+    for night in "01":  # as in Sleep-EDF: signals, and stages in a file of their own
+        signal = EdfSignal(rng.normal(size=600), 10, label="EEG", physical_dimension="uV", physical_range=(-9, 9))
+        Edf([signal]).write(nights / f"SC40{night}1E0-PSG.edf")
+        stages = [EdfAnnotation(20.0 * i, 20.0 - 15 * (i == 2), f"stage {'W12'[i]}") for i in range(3)]
+        Edf([], annotations=stages).write(nights / f"SC40{night}1EC-Hypnogram.edf")
+    load_dataset(nights, length="10s")
+    assert "SC4001EC-Hypnogram.edf has annotations of SC4001E0-PSG.edf: --label annotations" in capsys.readouterr().err
+    data = load_dataset(nights, length="10s", label="annotations", groups="recording")
+    one = ["stage W"] * 2 + ["stage 1"] * 2 + ["none"] * 2  # the last stage ends after 5 s
+    assert data.x.shape == (12, 1, 100) and data.y.tolist() == one * 2 and len(set(data.groups)) == 2
+    assert load_dataset(nights / "SC4001E0-PSG.edf", schema=data.schema).x.shape == (6, 1, 100)
+    wfdb.wrsamp("r", 10, ["mV"], ["I"], rng.normal(size=(600, 1)), fmt=["16"], write_dir=str(tmp_path))
+    wfdb.wrann("r", "atr", np.array([0, 300]), ["+", "+"], aux_note=["(N", "(AFIB"], fs=10, write_dir=str(tmp_path))
+    assert load_dataset(tmp_path / "r.hea", length="10s", label="annotations").y.tolist() == ["N"] * 3 + ["AFIB"] * 3
 
 
 def test_steps_are_times_points_or_percentages(tmp_path):

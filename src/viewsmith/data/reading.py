@@ -339,8 +339,12 @@ def table_of_names(names: list[str], request: DataOptions, folder: Path | None) 
     return None
 
 
-def column_of(table: Any, option: str, name: str, source_name: str) -> np.ndarray:
-    """A column of a table of labels, which an option names."""
+def column_of(table: Any, option: str, request: DataOptions, source_name: str) -> np.ndarray | None:
+    """The column of a table of labels that an option names; None without a name, and where only the run that was fitted
+    has it."""
+    name = request.or_fitted(option)
+    if name is None or (getattr(request, option) is None and name not in getattr(table, "columns", ())):
+        return None
     if table is None:
         raise InputError(
             f"{source_name} has no table of labels for {option}={one_line(name, 60)}: give one with a column of the "

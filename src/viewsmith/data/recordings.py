@@ -59,6 +59,8 @@ class SignalFile:
         return np.asarray(self[:, :], dtype)
 
 
+#: As a label: the annotations of the files.
+ANNOTATIONS = "annotations"
 #: Files of recordings that together have more bytes are read in blocks.
 IN_MEMORY = 2**25
 
@@ -78,6 +80,8 @@ class Recording:
     channels: Sequence[str] = ()  # names; empty: numbers from 0
     label: Any = None
     group: Any = None
+    #: Begin and end in seconds, and a text; without an end it lasts until the next one.
+    annotations: Sequence[tuple[float, float | None, str]] = ()
 
     def time(self, points: float) -> str:
         """A number of points as time: in seconds if the rate is known."""
@@ -147,13 +151,18 @@ def samples_of(
         recordings[i].name + (f"@{recordings[i].time(start)}" if part else "")
         for i, start in zip(of, starts, strict=True)
     ]
-    y, groups = _labels(recordings, request, source_name, folder)
+    if request.or_fitted("label") == ANNOTATIONS and any(each.annotations for each in recordings):
+        groups = _labels(recordings, replace(request, label=None, schema=None), source_name, folder)[1]
+        y_of = _annotated(recordings, of, (starts + ends) / 2)
+    else:
+        y, groups = _labels(recordings, request, source_name, folder)
+        y_of = None if y is None else y[of]
     signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
     signal |= {"channels": list(recordings[0].channels)} | ({"sounds": True} if sounds else {})
     train = None if n_train is None else int((of < n_train).sum())
     return FileContents(
         x,
-        None if y is None else y[of],
+        y_of,
         train,
         row_names=names,
         groups=None if groups is None else groups[of],
@@ -166,6 +175,21 @@ def samples_of(
         options={"signal": signal},
         modality="series",
     )
+
+
+def _annotated(recordings: Sequence[Recording], of: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """The text of the annotation that covers the center of each window, in points; "none" without one."""
+    found = np.full(len(of), "none", object)
+    for i in np.unique(of):
+        each = recordings[i]
+        notes = sorted(each.annotations, key=lambda note: note[0])
+        begins = np.array([begin for begin, *_ in notes])
+        for window in np.flatnonzero(of == i):
+            second = centers[window] / (each.rate or 1)
+            last = int(np.searchsorted(begins, second, side="right")) - 1
+            if last >= 0 and ((end := notes[last][1]) is None or second < end):
+                found[window] = notes[last][2]
+    return found.astype(str)
 
 
 def _in_memory(rows: WindowRows, source_name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -417,10 +441,8 @@ def _labels(
         columns = " or ".join(one_line(name, 40) for name in table.columns[:8])
         say(f"{source_name}: labels are {own}; others are in {table.attrs['file']}: --label {columns}")
     if label is not None and not (request.few_labels and label == "y") and (y is None or table is not None):
-        y = column_of(table, "label", label, source_name)
-    if wanted is None:
-        return y, None
-    return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", wanted, source_name)
+        y = column_of(table, "label", request, source_name)
+    return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", request, source_name)
 
 
 def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:

@@ -156,8 +156,7 @@ def counts_of_cells(
     if request.labels is not None or (table is None and (label is not None or groups is not None)):
         found = (table_of_names(cells, request, place) for place in dict.fromkeys(places))
         table = next((each for each in found if each is not None), None)
-    y = None if label is None else column_of(table, "label", label, source_name)
-    of_groups = None if groups is None else column_of(table, "groups", groups, source_name)
+    y, of_groups = (column_of(table, option, request, source_name) for option in ("label", "groups"))
     described: dict[str, Any] = {"columns": names, "one_hot": {}, "drop": [], "label": label}
     more: dict[str, Any] = {"row_names": cells, "groups": of_groups, "cells": True, "modality": "vectors"}
     return FileContents(x, y, names=names, table=described, **more)

@@ -253,8 +253,8 @@ def _labels(
     if request.few_labels and label == "y":
         label = None
     table = table_of_names(names, request, path) if label or group else None
-    y = y if label is None else column_of(table, "label", label, str(path))
-    return y, None if group is None else column_of(table, "groups", group, str(path))
+    found = None if label is None else column_of(table, "label", request, str(path))
+    return (y if found is None else found), column_of(table, "groups", request, str(path))
 
 
 def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -> np.ndarray:

@@ -4,7 +4,7 @@ Those of instruments give the header of a file, and how points of its signals ar
 """
 
 import importlib
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,16 +13,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, suggest, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, suggest, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
+from viewsmith.data.recordings import (
+    ANNOTATIONS,
+    OPTIONS,
+    Recording,
+    SignalFile,
+    files_of,
+    name_in,
+    samples_of,
+    stay_on_disk,
+)
 
 of_signals = partial(reader, modality="series", options=OPTIONS, extra="signals")
 SOUND, EDF = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
 CLIPPED = 0.01  # of the points of a recording at full scale or nearly so, from which on it is named
 FULL_SCALE = 0.999
+ALIKE_NAMES = 4  # letters, in which the names of a recording and its annotations begin alike
 
 
 def _samples(
@@ -116,13 +126,48 @@ def read_edf(path: Path, request: DataOptions) -> FileContents:
     """Signals as recordings (n, channels, time) in physical units; annotations are no channels."""
     require("edfio", "signals", "reading EDF and BDF files")
     wanted = request.channels or (request.schema or {}).get("signal", {}).get("channels")
-    return _samples(path, request, EDF, "an EDF or BDF file", partial(_edf, wanted=wanted))
+    noted = request.or_fitted("label") == ANNOTATIONS
+    notes = {} if path.is_file() else _notes(path, request)
+    header = partial(_edf, wanted=wanted, notes=notes, noted=noted)
+    return _samples(path, request, EDF, "an EDF or BDF file", header, parts=lambda file: notes.get(file, ()))
 
 
-def _edf(file: Path, wanted: Collection[str] | None) -> Recording:
+def _notes(folder: Path, request: DataOptions) -> dict[Path, list[Path]]:
+    """Files that have annotations alone, by the recording whose name begins as theirs, as in Sleep-EDF."""
+    files = [file for file, _ in files_of(folder, EDF)[0]]
+    alone = [file for file in files if _only_annotations(file)]
+    found: dict[Path, list[Path]] = {}
+    for file in alone:
+        beside = [other for other in files if other not in alone and other.parent == file.parent]
+        alike = [[one == other for one, other in zip(file.name, each.name, strict=False)] for each in beside]
+        sizes = [(*each, False).index(False) for each in alike]
+        best = [other for other, size in zip(beside, sizes, strict=True) if size == max(sizes) >= ALIKE_NAMES]
+        if len(best) == 1:
+            found.setdefault(best[0], []).append(file)
+    if found and request.or_fitted("label") is None:
+        first, (note, *_) = next(iter(found.items()))
+        say(f"{folder}: {note.name} has annotations of {first.name}: --label annotations makes them the labels")
+    return found
+
+
+def _only_annotations(file: Path) -> bool:
+    """Whether the header of an EDF file names no signal."""
+    with file.open("rb") as opened:
+        start = opened.read(256)
+        number = int(start[252:].strip() or b"0") if start[252:].strip().isdigit() else 0
+        labels = opened.read(16 * number)
+    return number > 0 and all(
+        labels[16 * i : 16 * i + 16].strip() in (b"EDF Annotations", b"BDF Annotations") for i in range(number)
+    )
+
+
+def _edf(file: Path, wanted: Collection[str] | None, notes: Mapping[Path, list[Path]], noted: bool) -> Recording:
     from edfio import read_bdf, read_edf
 
-    found = (read_bdf if file.suffix.lower() == ".bdf" else read_edf)(file)
+    def read(path: Path) -> Any:
+        return (read_bdf if path.suffix.lower() == ".bdf" else read_edf)(path)
+
+    found = read(file)
     signals: list[Any] = list(found.signals)
     if wanted:
         signals = [signal for signal in signals if signal.label in wanted] or signals
@@ -137,7 +182,13 @@ def _edf(file: Path, wanted: Collection[str] | None) -> Recording:
         )
     shape = (len(signals), found.num_data_records * signals[0].samples_per_data_record)
     x = SignalFile(shape, partial(_edf_points, signals, rates[0]))
-    return Recording(x, "", rates[0], [signal.label for signal in signals])
+    noted_in = [found, *map(read, notes.get(file, ()))] if noted else []
+    annotations = [
+        (each.onset, None if each.duration is None else each.onset + each.duration, each.text)
+        for part in noted_in
+        for each in part.annotations
+    ]
+    return Recording(x, "", rates[0], [signal.label for signal in signals], annotations=annotations)
 
 
 def _edf_points(signals: Sequence[Any], rate: float, start: int, stop: int) -> np.ndarray:
@@ -156,7 +207,8 @@ def _edf_points(signals: Sequence[Any], rate: float, start: int, stop: int) -> n
 def read_wfdb(path: Path, request: DataOptions) -> FileContents:
     """Signals as recordings (n, channels, time) in physical units, NaN where they are not valid."""
     require("wfdb", "signals", "reading WFDB records")
-    return _samples(path, request, (".hea",), "a WFDB record", _wfdb, stored=_files_of_record, parts=_segments)
+    header = partial(_wfdb, noted=request.or_fitted("label") == ANNOTATIONS)
+    return _samples(path, request, (".hea",), "a WFDB record", header, stored=_files_of_record, parts=_segments)
 
 
 def _segments(header: Path) -> list[Path]:
@@ -170,7 +222,7 @@ def _files_of_record(file: Path) -> list[Path]:
     return [each for each in file.parent.glob(f"{file.stem}*") if each.suffix != ".atr"]
 
 
-def _wfdb(file: Path) -> Recording:
+def _wfdb(file: Path, noted: bool) -> Recording:
     library: Any = importlib.import_module("wfdb")
     header = library.rdheader(str(file.with_suffix("")))
     if not header.n_sig:
@@ -185,7 +237,13 @@ def _wfdb(file: Path) -> Recording:
             f"{file} has no number of samples, without which parts are not read: end its first line by {points}"
         )
     x = SignalFile((int(header.n_sig), int(header.sig_len)), partial(_wfdb_points, library, file))
-    return Recording(x, "", float(header.fs), list(header.sig_name or ()))
+    annotations = []
+    if noted and file.with_suffix(".atr").is_file():  # rhythms, which last until the next one
+        found = library.rdann(str(file.with_suffix("")), "atr")
+        texts = [text.strip("\0( ") for text in found.aux_note]
+        places = zip(found.sample.tolist(), texts, strict=True)
+        annotations = [(place / header.fs, None, text) for place, text in places if text]
+    return Recording(x, "", float(header.fs), list(header.sig_name or ()), annotations=annotations)
 
 
 def _wfdb_points(library: Any, file: Path, start: int, stop: int) -> np.ndarray:
