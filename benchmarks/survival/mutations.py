@@ -377,8 +377,8 @@ MUTATIONS = {
     ),
     "outliers of their own kind": Mutation(
         "methods/discovery/contrast.py",
-        "far = _excess(self.chosen.distance(z), z.shape[1]) - _excess(self.all_windows.distance(z), z.shape[1])",
-        "far = _excess(self.chosen.distance(z), z.shape[1])",
+        "far = _excess(kind, d) - _excess(rest, d)",
+        "far = _excess(kind, d)",
         "tests/methods/test_methods_discovery_windows.py tests/methods/test_methods_discovery_images.py",
     ),
     "background of many letters": Mutation(

@@ -26,6 +26,7 @@ from viewsmith.methods.discovery.motif_search import (
     _expected,
     _fit,
     _left_out_gains,
+    _packed,
     _projected,
     _ranked,
     copies_masked,
@@ -255,8 +256,8 @@ def test_one_frequency_against_a_loop():
 @pytest.mark.parametrize("size", [4, 20])
 def test_the_evidence_of_groups_against_one_letter_after_the_other(size):
     words = np.random.default_rng(0).integers(0, size, (3, 5, 4))  # groups of five windows of four letters
-    counts = np.stack([np.eye(size, dtype=int)[group].sum(0).ravel() for group in words])
-    for group, found in zip(words, _evidence(counts, 4), strict=True):
+    counts = np.stack([_packed(group, size).sum(0) for group in words])
+    for group, found in zip(words, _evidence(counts, np.full(3, 5), 4, size), strict=True):
         expected = 0.0
         for column in group.T:
             seen = [0.5] * size

@@ -74,11 +74,13 @@ def discover(
         check_modality(given.get("modality", "auto"))
     early.check_paths(data=data)
     places.check_free_for_parts(out)
-    from viewsmith.data.any_size import read_samples
+    with early.importing():
+        from viewsmith.data.any_size import read_samples
 
     with writing(out), flags_of_discovery():
         samples = read_samples(data, options.get("modality", "auto"), **read)
-        from viewsmith.workflows.discover import discover_to
+        with early.importing():
+            from viewsmith.workflows.discover import discover_to
 
         sentence = discover_to(out, samples, options, crop_size, title=Path(data).name, read=read)
     echo(as_flags(sentence))

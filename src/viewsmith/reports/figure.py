@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,7 +71,7 @@ class Picture:
     drawn: Any = field(repr=False)
     caption: str = ""
 
-    @property
+    @cached_property
     def svg(self) -> str:
         """The SVG document; empty for pixels."""
         return "" if self.inches is None else saved(self.drawn, "svg", dpi=144).decode()

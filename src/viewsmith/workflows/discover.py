@@ -21,7 +21,7 @@ from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.options import ONE_STRAND, as_flags
 from viewsmith.methods.discovery.pieces import PieceSearch
-from viewsmith.methods.discovery.report import save_logo, write_parts_report
+from viewsmith.methods.discovery.report import draw_logo, write_parts_report
 from viewsmith.modalities.images.channels import is_photograph
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.sounds import discover_sounds
@@ -193,7 +193,7 @@ def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarr
     if model.modality_ == "dna":
         files.write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles, counts))
     for title, motif in zip(titles, motifs, strict=True):
-        save_logo(out / f"{title}.svg", motif)
+        files.write_text_atomic(out / f"{title}.svg", draw_logo(motif).svg)
     if crops:
         files.write_text_atomic(out / "crops.fa", fasta(crops, found, names))
 
@@ -276,6 +276,6 @@ def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:
             name = f"{int(part['sample']):06d}_{number:06d}_kind{int(part['kind'])}"
             if is_photograph(pixels.shape, pixels.dtype):
                 crop = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0])
-                crop.save(whole / f"{name}.png")
+                crop.save(whole / f"{name}.png", compress_level=1)  # in a third of the time, hardly larger
             else:
                 write_tiff(whole / f"{name}.tif", pixels)

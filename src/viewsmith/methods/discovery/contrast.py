@@ -178,8 +178,10 @@ class Contrast:
         """Scores (n,) of rows z (n, d) as parts of the kind: the largest log p_P(z) less the largest log p_U(z), each
         with a covariance c >= 1 times as large. What is far from all windows is more probable under p_P than under
         p_U, wherever it is; here it has to be like the kind, and not only as far from everything as it is."""
-        far = _excess(self.chosen.distance(z), z.shape[1]) - _excess(self.all_windows.distance(z), z.shape[1])
-        return np.asarray(self(z) + far)
+        p, u, d = self.chosen, self.all_windows, z.shape[1]
+        kind, rest = p.distance(z), u.distance(z)
+        far = _excess(kind, d) - _excess(rest, d)
+        return np.asarray((rest - kind) / 2 + np.log(np.diag(u.factor) / np.diag(p.factor)).sum() + far)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from viewsmith.methods.discovery.acceptance import Evidence
-from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, moments_by_fold
+from viewsmith.methods.discovery.contrast import Contrast, Moments, choose_windows, folds
 from viewsmith.methods.discovery.image_parts import (
     BOX_ROUNDS,
     CONSISTENT,
     OUTSIDE,
+    Cells,
     Part,
     agreement,
     cell_posteriors,
@@ -45,24 +46,21 @@ PRESENT = 0.5  # of the images, to whose best windows a small kind is fitted
 
 def filling(maps: np.ndarray, free: np.ndarray, side: int, seed: int) -> Part:
     """The kind that squares of one side lead to, up to `COUNT` in an image."""
-    fold = folds(len(maps), seed)
+    cells = Cells.of(maps, free, folds(len(maps), seed))
     whitening, z, whole = whole_components(maps, free, side)
-    cell_whitening = Whitening.of(Moments.of(maps, free))
-    cells = cell_whitening(maps)
-    every = moments_by_fold(cells, free, fold)
     rows = z.reshape(len(z), -1, z.shape[-1])
-    score, _ = choose_windows(rows, whole.reshape(len(z), -1), fold, count=min(COUNT, rows.shape[1]))
+    score, _ = choose_windows(rows, whole.reshape(len(z), -1), cells.fold, count=min(COUNT, rows.shape[1]))
     chosen = _chosen(score.reshape(whole.shape), side)
     of_chosen = score.reshape(whole.shape)[chosen]
     for _ in range(BOX_ROUNDS):
-        posterior, of_cells = cell_posteriors(cells, free, _covered(chosen, side), fold, every)
+        posterior, of_cells = cell_posteriors(cells, _covered(chosen, side))
         values = window_means(np.where(free, 2 * posterior - 1, OUTSIDE)[..., None].astype(np.float32), side)[..., 0]
         chosen = _chosen(values, side)
     held = np.where(free, posterior, 0)
     return Part(
         window=side,
         windows=(whitening, Contrast.of(Moments.of(z, chosen), Moments.of(z, whole))),
-        cells=(cell_whitening, of_cells),
+        cells=(cells.whitening, of_cells),
         posterior=float(held.sum() / free.sum()),
         consistency=float(agreement(held, _covered(chosen, side)).mean()),
         objective=float(of_chosen.mean()) if len(of_chosen) else 0.0,

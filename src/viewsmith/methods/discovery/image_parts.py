@@ -110,6 +110,24 @@ class Part:
         return np.asarray(expit(contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])))
 
 
+@dataclass(frozen=True)
+class Cells:
+    """The cells of images, whitened."""
+
+    whitening: Whitening
+    z: np.ndarray  # components, (n, h, w, KEPT)
+    valid: np.ndarray  # bool (n, h, w)
+    fold: np.ndarray  # of each image, (n,)
+    every: list[Moments]  # of the valid cells of each fold
+
+    @classmethod
+    def of(cls, maps: np.ndarray, valid: np.ndarray, fold: np.ndarray, whitening: Whitening | None = None) -> "Cells":
+        """The valid cells of maps (n, h, w, d), by default with a whitening of their own."""
+        whitening = Whitening.of(Moments.of(maps, valid)) if whitening is None else whitening
+        z = whitening(maps)
+        return cls(whitening, z, valid, fold, moments_by_fold(z, valid, fold))
+
+
 def window_means(maps: np.ndarray, side: int) -> np.ndarray:
     """The mean features of every window of side x side cells, (n, h - side + 1, w - side + 1, d)."""
     # As they lie in memory, features of a cell beside each other: in an eighth of the time of maps of each feature.
@@ -118,8 +136,9 @@ def window_means(maps: np.ndarray, side: int) -> np.ndarray:
 
 
 def whitened(whitening: Whitening, maps: np.ndarray, side: int) -> np.ndarray:
-    """Components of all windows, (n, h - side + 1, w - side + 1, KEPT), without their means in memory at once."""
-    return np.concatenate([whitening(window_means(maps[a : a + BLOCK], side)) for a in range(0, len(maps), BLOCK)])
+    """Components of all windows, (n, h - side + 1, w - side + 1, KEPT): means of those of cells, which are fewer than
+    the features."""
+    return np.concatenate([window_means(whitening(maps[a : a + BLOCK]), side) for a in range(0, len(maps), BLOCK)])
 
 
 def whole_components(maps: np.ndarray, free: np.ndarray, side: int) -> tuple[Whitening, np.ndarray, np.ndarray]:
@@ -132,9 +151,9 @@ def whole_components(maps: np.ndarray, free: np.ndarray, side: int) -> tuple[Whi
 
 def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
     """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
-    fold = folds(len(maps), seed)
+    cells = Cells.of(maps, valid, folds(len(maps), seed))
     sides = with_progress(windows, "parts", len(windows), "windows")
-    return [_solution(maps, valid, side, fold) for side in sides]
+    return [_solution(maps, side, cells) for side in sides]
 
 
 def likely(tried: Sequence[Part]) -> list[Part]:
@@ -148,25 +167,23 @@ def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(window_means(valid[..., None].astype(np.float32), side)[..., 0] > 1 - 0.5 / side**2)
 
 
-def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) -> Part:
+def _solution(maps: np.ndarray, side: int, cells: Cells) -> Part:
     """The part that windows of one side lead to (steps 1 to 4)."""
+    valid = cells.valid
     whitening, z, whole = whole_components(maps, valid, side)
     n, _, columns, d = z.shape
-    score, contrast = choose_windows(z.reshape(n, -1, d), whole.reshape(n, -1), fold)
+    score, contrast = choose_windows(z.reshape(n, -1, d), whole.reshape(n, -1), cells.fold)
     top, left = np.divmod(score.argmax(1), columns)
     inside = inside_boxes(np.stack([top, left, top + side, left + side], 1), valid.shape[1:])
-    cell_whitening = Whitening.of(Moments.of(maps, valid))
-    cells = cell_whitening(maps)
-    every = moments_by_fold(cells, valid, fold)
     for _ in range(BOX_ROUNDS):
-        posterior, of_cells = cell_posteriors(cells, valid, inside, fold, every)
+        posterior, of_cells = cell_posteriors(cells, inside)
         inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
     held = np.where(valid, posterior, 0)
     shares, by_chance = agreement(held, inside), inside.sum((1, 2)) / valid.sum((1, 2))
     return Part(
         window=side,
         windows=(whitening, contrast),
-        cells=(cell_whitening, of_cells),
+        cells=(cells.whitening, of_cells),
         posterior=float(held.sum() / valid.sum()),
         consistency=float(shares.mean()),
         objective=float(score.max(1).mean()),
@@ -184,8 +201,7 @@ def agreement(held: np.ndarray, inside: np.ndarray) -> np.ndarray:
 def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
     """The part with cells fitted to boxes of its typical size, by all solutions that agree with it: by their windows,
     which are too small, and by their boxes, which may hold several parts."""
-    fold, cells = folds(len(maps), seed), part.cells[0](maps)
-    every = moments_by_fold(cells, free, fold)
+    cells = Cells.of(maps, free, folds(len(maps), seed), part.cells[0])
     ((boxes, _),) = boxes_of(part, maps, free, 1)
     posteriors = []
     for other in tried:
@@ -193,7 +209,7 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
         center = (windows[:, :2] + windows[:, 2:]) / 2
         if ((center >= boxes[:, :2]) & (center < boxes[:, 2:])).all(1).mean() >= AGREE:
             inside = inside_boxes(windows, free.shape[1:])
-            posteriors += [cell_posteriors(cells, free, inside, fold, every)[0], other.posteriors(maps)]
+            posteriors += [cell_posteriors(cells, inside)[0], other.posteriors(maps)]
     if not posteriors:
         return part
     weights = np.where(free, 2 * np.mean(posteriors, 0) - 1, OUTSIDE)
@@ -203,7 +219,7 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
     boxes, values = (np.concatenate(each) for each in zip(*blocks, strict=True))
     if not values.any():
         return part
-    of_cells = cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold, every)[1]
+    of_cells = cell_posteriors(cells, inside_boxes(boxes, free.shape[1:]))[1]
     whole = whole_windows(free, part.window)
     z = whitened(part.windows[0], maps, part.window)
     middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
@@ -218,7 +234,7 @@ def agreement_of_halves(part: Part, maps: np.ndarray, free: np.ndarray, seed: in
     places = []
     for f in range(2):
         own = half == f
-        other = _solution(maps[own], free[own], k, folds(int(own.sum()), seed))
+        other = _solution(maps[own], k, Cells.of(maps[own], free[own], folds(int(own.sum()), seed)))
         scores = np.where(whole, other.window_scores(maps), -np.inf)
         places.append(np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2])))
     return float((abs(places[0] - places[1]).max(0) < k).mean())
@@ -262,18 +278,15 @@ def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return (row >= top) & (row < bottom) & (column >= left) & (column < right)
 
 
-def cell_posteriors(
-    cells: np.ndarray, valid: np.ndarray, inside: np.ndarray, fold: np.ndarray, every: list[Moments]
-) -> tuple[np.ndarray, Contrast]:
-    """Held-out posteriors (n, h, w) of cells to lie inside, and the contrast fitted on all folds; `every` has the
-    moments of all cells by fold."""
-    d, ins = cells.shape[-1], moments_by_fold(cells, inside & valid, fold)
-    outs = [own - own_in for own, own_in in zip(every, ins, strict=True)]
+def cell_posteriors(cells: Cells, inside: np.ndarray) -> tuple[np.ndarray, Contrast]:
+    """Held-out posteriors (n, h, w) of cells to lie inside, and the contrast fitted on all folds."""
+    d, ins = cells.z.shape[-1], moments_by_fold(cells.z, inside & cells.valid, cells.fold)
+    outs = [own - own_in for own, own_in in zip(cells.every, ins, strict=True)]
     total_in, total_out = sum(ins[1:], ins[0]), sum(outs[1:], outs[0])
-    posterior = np.empty(valid.shape)
+    posterior = np.empty(inside.shape)
     for f, (own_in, own_out) in enumerate(zip(ins, outs, strict=True)):
-        contrast = Contrast.of(total_in - own_in, total_out - own_out)
-        posterior[fold == f] = expit(contrast(cells[fold == f].reshape(-1, d)).reshape(-1, *valid.shape[1:]))
+        contrast, own = Contrast.of(total_in - own_in, total_out - own_out), cells.fold == f
+        posterior[own] = expit(contrast(cells.z[own].reshape(-1, d)).reshape(-1, *inside.shape[1:]))
     return posterior, Contrast.of(total_in, total_out)
 
 

@@ -215,7 +215,7 @@ def letters_of_words(table: Tensor, width: int, size: int = 4) -> Tensor:
     return letters.flatten(0, 1).T[:, : size * width]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Motif:
     """A motif, fitted: it scores the windows of any sequences."""
 
@@ -347,25 +347,24 @@ def _permuted(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndar
 def _paths(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Random Euler paths; an unknown letter counts as one."""
     made, ends, every = codes.copy(), lengths_of(codes, size) - 1, np.arange(len(codes))
-    # What follows each letter, letter by letter, in random order, and where that of a letter begins.
-    following = np.zeros((len(codes), max(codes.shape[1] - 1, 1)), np.int64)
-    start = np.zeros((len(codes), size + 1), np.int64)
-    todo = np.flatnonzero(ends > 1)
+    first = np.where(np.arange(codes.shape[1] - 1) < ends[:, None], codes[:, :-1], size + 1)
+    count = np.stack([(first == letter).sum(1) for letter in range(size + 1)], 1)
+    drawn, todo = np.zeros(first.shape), np.flatnonzero(ends > 1)
+    of_letter = [first[todo] == letter for letter in range(size + 1)]
     while len(todo):
-        own = codes[todo].astype(np.int64)
-        goal = own[np.arange(len(todo)), ends[todo]][:, None]
-        first = np.where(np.arange(codes.shape[1] - 1) < ends[todo, None], own[:, :-1], size + 1)
-        order = (first + rng.random(first.shape)).argsort(1)
-        following[todo] = np.take_along_axis(own[:, 1:], order, 1)
-        stop = np.stack([(first == letter).sum(1) for letter in range(size + 1)], 1).cumsum(1)
-        start[todo] = np.pad(stop, ((0, 0), (1, 0)))[:, :-1]
+        drawn[todo] = here = rng.random((len(todo), first.shape[1]))
         # A path passes all pairs if the last ones of the letters lead to the last letter; otherwise it is drawn again.
-        last = np.take_along_axis(following[todo], np.maximum(stop - 1, 0), 1)
-        last = np.where(stop > start[todo], last, goal)
+        place = np.stack([np.where(own, here, -1).argmax(1) for own in of_letter], 1)
+        goal, row = codes[todo, ends[todo]][:, None], np.arange(len(todo))[:, None]
+        last = np.where(count[todo] > 0, codes[todo[:, None], place + 1], goal)
         at = np.tile(np.arange(size + 1), (len(todo), 1))
         for _ in range(size + 1):
-            at = np.where(at == goal, at, np.take_along_axis(last, at, 1))
-        todo = todo[(at != goal).any(1)]
+            at = np.where(at == goal, at, last[row, at])
+        again = (at != goal).any(1)
+        todo, of_letter = todo[again], [own[again] for own in of_letter]
+    # What follows each letter, letter by letter, in random order, and where that of a letter begins.
+    following = np.take_along_axis(codes[:, 1:], (first + drawn).argsort(1), 1)
+    start = count.cumsum(1) - count
     letter = codes[:, 0].astype(np.int64)
     for i in range(1, codes.shape[1]):
         going = (i <= ends) & (ends > 1)

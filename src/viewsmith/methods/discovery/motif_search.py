@@ -69,6 +69,9 @@ ONE_LENGTH, PREFERRED = 0.9, 2.0
 CACHED, AT_ONCE = 2**19, (8, 32)  # values of motifs in windows that are computed at once; of how many motifs
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
 EXACT = 24  # bits of a whole number that float32 holds
+GROUPED = 2**15  # windows that are grouped at once
+PACKED, LETTER_BITS = 4, 6  # letters that are counted in one float32, and the bits of each
+MOST = 2**LETTER_BITS - 1  # windows of a group that are counted
 LESS, AGREE = 2, 0.5  # sites have widths up to 1 / 2 less and more, as tried ones, if half of the sites are the same
 COPY, COPIED = 30, 0.01  # letters of a copy; share of the letters that is worth a warning
 # Of a polynomial of the letters of a copy, modulo 2^64: that two different ones are equal does not happen.
@@ -373,28 +376,40 @@ def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
     chosen = _positions(width, size, rng)
     weights = np.zeros((len(chosen), width), np.float32)  # of letters, to numbers of groups, which are exact in float32
     np.put_along_axis(weights, chosen, float(c) ** np.arange(size, dtype=np.float32)[None], axis=1)
-    kept, values = [], letters.astype(np.float32)
-    at = letters + c * np.arange(width)  # of letters in the counts of a group
-    number = np.zeros(c**size, np.int64)  # of the large groups among them: where their counts begin
-    for keys in _keys(values, weights):
-        large = np.bincount(keys) >= AT_LEAST
-        groups, rows = np.flatnonzero(large), np.flatnonzero(large[keys])
-        number[groups] = np.arange(len(groups)) * width * c
-        place = at[rows]
-        place += number[keys[rows]][:, None]
-        counts = np.bincount(place.ravel(), minlength=len(groups) * width * c).reshape(-1, c * width)
-        kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
+    packed, kept, values = torch.from_numpy(_packed(letters, c)), [], letters.astype(np.float32)
+    at_once = max(1, GROUPED // len(letters))
+    for some in range(0, len(weights), at_once):
+        keys = (weights[some : some + at_once] @ values.T).astype(np.int64)
+        keys += c**size * np.arange(len(keys))[:, None]
+        number = np.bincount(keys.ravel())
+        large = number >= AT_LEAST
+        groups, at = np.flatnonzero(large), np.flatnonzero(large[keys])
+        place = np.zeros(len(number), np.min_scalar_type(len(groups)))  # of few bits, which are sorted soon
+        place[groups] = np.arange(len(groups))
+        at, number = at[np.argsort(place[keys.ravel()[at]], kind="stable")], number[groups]
+        if number.max(initial=0) > MOST:
+            at = at[np.arange(len(at)) - np.repeat(number.cumsum() - number, number) < MOST]
+            number = np.minimum(number, MOST)
+        rows, first = torch.from_numpy(at % len(letters)), torch.from_numpy(number.cumsum() - number)
+        counts = F.embedding_bag(rows, packed, first, mode="sum").numpy()
+        evidence = _evidence(counts, number, width, c)
+        for own in np.split(np.arange(len(groups)), np.searchsorted(groups, c**size * np.arange(1, len(keys)))):
+            kept.append(counts[own[np.argpartition(evidence[own], -OF_EACH)[-OF_EACH:]] if len(own) > OF_EACH else own])
     every = np.concatenate(kept)
     distinct = every[np.unique(every.view(f"V{every.itemsize * every.shape[1]}"), return_index=True)[1]]
-    best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct.astype(np.int64), width), kind="stable")[:ALIKE]])
-    p = best.reshape(-1, width, c) + PRIOR_ALIKE
+    counted = distinct.astype(np.int64)[..., None] >> LETTER_BITS * np.arange(PACKED) & MOST
+    counted = counted.reshape(len(distinct), width, -1)[..., :c]
+    evidence = _evidence(distinct, counted[:, 0].sum(1), width, c)
+    p = torch.from_numpy(counted[np.argsort(-evidence, kind="stable")[:ALIKE]]).float() + PRIOR_ALIKE
     return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
 
 
-def _keys(values: np.ndarray, weights: np.ndarray, at_once: int = 16) -> Iterator[np.ndarray]:
-    """Numbers of the groups of the windows (W,) under each of several weights of their letters."""
-    for start in range(0, len(weights), at_once):
-        yield from (weights[start : start + at_once] @ values.T).astype(np.int64)
+def _packed(letters: np.ndarray, c: int) -> np.ndarray:
+    """Windows (W, w) as numbers that add up to counts of letters, exactly: `PACKED` letters in each, (W, w k)."""
+    numbers = np.zeros((*letters.shape, -(-c // PACKED)), np.float32)
+    at, value = letters[..., None].astype(np.int64) // PACKED, 2.0 ** (LETTER_BITS * (letters % PACKED))
+    np.put_along_axis(numbers, at, value[..., None].astype(np.float32), 2)
+    return numbers.reshape(len(letters), -1)
 
 
 def _positions(width: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -404,13 +419,22 @@ def _positions(width: int, size: int, rng: np.random.Generator) -> np.ndarray:
     return np.array([rng.choice(width, size, replace=False) for _ in range(PROJECTIONS)])
 
 
-def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
-    """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in windows (S, C w), against 1/C for each."""
-    size = counts.shape[1] // width  # letters
-    n = counts[:, :size].sum(1)  # windows of a group
-    table = gammaln(np.arange(n.max(initial=0) + 1) + 0.5) - gammaln(0.5)
-    of_letters = np.take(table, counts, mode="clip").sum(1)
-    return np.asarray(of_letters + width * (n * np.log(size) - gammaln(n + size / 2) + gammaln(size / 2)))
+def _evidence(packed: np.ndarray, number: np.ndarray, width: int, c: int) -> np.ndarray:
+    """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in groups (S, w k), `_packed`, of `number`
+    windows, against 1/C for each."""
+    of_two, of_group = _evidence_of_counts(c)
+    counts = packed.astype(np.int64)
+    of_letters = of_two.take(counts & (len(of_two) - 1))
+    of_letters += of_two.take(counts >> 2 * LETTER_BITS)
+    return np.asarray(of_letters.sum(1) + width * of_group[number])
+
+
+@functools.cache
+def _evidence_of_counts(c: int) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of `_evidence` at a position: those of two packed counts, and of the number of windows."""
+    n = np.arange(MOST + 1)
+    of_letter = gammaln(n + 0.5) - gammaln(0.5)
+    return np.add.outer(of_letter, of_letter).ravel(), n * np.log(c) - gammaln(n + c / 2) + gammaln(c / 2)
 
 
 def _blocks(windows: Windows, motifs: int) -> Iterator[slice]:

@@ -1,6 +1,7 @@
 """The report of a discovery, one HTML file, and sequence logos (Schneider and Stephens 1990)."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,6 @@ def letter_heights(probabilities: np.ndarray, background: np.ndarray) -> np.ndar
     return np.asarray(probabilities * np.maximum(bits, 0))
 
 
-def save_logo(path: Path, motif: Motif) -> None:
-    """Write the logo of a motif as an SVG file."""
-    write_text_atomic(path, draw_logo(motif, path.stem).svg)
-
-
 def _colors(alphabet: Alphabet) -> Sequence[str]:
     """A color for each letter."""
     if alphabet is AMINO_ACIDS:
@@ -41,7 +37,8 @@ def _colors(alphabet: Alphabet) -> Sequence[str]:
     return COLORS if len(alphabet) <= len(COLORS) else [PALETTE[i % len(PALETTE)] for i in range(len(alphabet))]
 
 
-def draw_logo(motif: Motif, name: str) -> Picture:
+@lru_cache(maxsize=16)  # for a file of its own, and the report
+def draw_logo(motif: Motif) -> Picture:
     """The letters of each position of a motif on each other, the smallest at the bottom."""
     from matplotlib.patches import PathPatch
     from matplotlib.textpath import TextPath
@@ -62,7 +59,7 @@ def draw_logo(motif: Motif, name: str) -> Picture:
         axes.set(xlim=(0.5, len(heights) + 0.5), ylim=(0, max(2.0, float(heights.sum(1).max()))), ylabel="bits")
         axes.set_xticks(range(1, len(heights) + 1))
         axes.grid(visible=False)
-    return Picture(f"Sequence logo of {name}", figure)
+    return Picture(f"Sequence logo of {motif.consensus}", figure)
 
 
 GALLERY, SIDE, COLUMNS = 36, 112, 6  # six in a row are larger than 40 pixels on a phone, too
@@ -138,7 +135,7 @@ def _images(model: Any, images: Any, ranked: np.ndarray, without: np.ndarray, na
 def _letters(model: Any, sequences: Any, ranked: np.ndarray, without: np.ndarray, names: Sequence[str]) -> list[Figure]:
     figures = []
     for kind, motif in enumerate(model.parts_):
-        logo = draw_logo(motif, motif.consensus)
+        logo = draw_logo(motif)
         own = ranked[ranked["kind"] == kind]
         caption = (
             f"{motif.consensus}, {motif.bits.sum():.1f} bits, pattern {motif.pattern}; {len(own):,} sites are listed, "
@@ -332,7 +329,9 @@ def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
         with new_axes(6.0, 2.4) as (figure, axes):
             for scores, label in ((rest, "no part"), (parts, "parts")):
                 each = np.full(len(scores), 1 / max(len(scores), 1))  # there may be a hundred times as many of one
-                axes.hist(scores, bins, weights=each, alpha=0.6, label=f"{label} ({len(scores):,})")
+                axes.hist(
+                    scores, bins, weights=each, alpha=0.6, label=f"{label} ({len(scores):,})", histtype="stepfilled"
+                )
             axes.set(xlabel="score (nats)", ylabel="fraction of each")
             axes.legend()
         pictures.append(Picture(f"Histogram of scores of kind {kind}", figure))
