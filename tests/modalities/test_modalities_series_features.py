@@ -10,13 +10,7 @@ from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
 from drawn import draw
 from viewsmith.modalities.series.networks import MiniRocket, dilations
-from viewsmith.modalities.series.sound import (
-    ContourStatistics,
-    LogMelPatches,
-    between_silences,
-    mel_filters,
-    statistics,
-)
+from viewsmith.modalities.series.sound import ContourStatistics, LogMelPatches, between_silences, statistics
 from viewsmith.networks import PartContext
 
 
@@ -205,19 +199,6 @@ def test_spectrogram_of_a_slow_transform():
     for sample, spectrogram in zip(x.double().numpy(), found, strict=True):
         for sound, one in zip(sample, spectrogram, strict=True):
             np.testing.assert_allclose(one, slow_spectrogram(features, sound, 4000, 10), rtol=1e-3, atol=1e-4)
-
-
-def test_a_tone_is_in_the_band_of_its_frequency():
-    filters = mel_filters(40, 512, 16_000)
-    assert filters.shape == (40, 257) and (filters.sum(1) > 0).all()
-    time = torch.arange(16_000) / 16_000
-    features = LogMelPatches(PartContext((1, 16_000), 1), centers=6)
-    bands = [
-        int(features.spectrogram((2 * math.pi * hz * time).sin()[None, None])[0, 0].mean(1).argmax())
-        for hz in (200, 1000, 4000)
-    ]
-    expected = [int(filters[:, round(hz / 16_000 * 512)].argmax()) for hz in (200, 1000, 4000)]
-    assert bands == expected and bands == sorted(bands)
 
 
 def test_loudness_is_lost_and_silence_has_no_features():
