@@ -5,19 +5,7 @@ import math
 import pytest
 import torch
 
-from viewsmith.methods.crl_tac.locations import (
-    APART,
-    CLEAR,
-    NEAR,
-    SAME,
-    crop_boxes,
-    expected_overlaps,
-    is_concentrated,
-    largest_effective,
-    locate_boxes,
-    locate_features,
-    near_views,
-)
+from viewsmith.methods.crl_tac import locations
 from viewsmith.methods.crl_tac.transforms import Crops, Windows
 
 DTYPES = [torch.float32, torch.float64]
@@ -42,19 +30,21 @@ def slow_locate(p, boxes, n, limit):
     while len(found) < n and free:
         expected = {i: sum(p[j] * slow_overlap(boxes[i], boxes[j]) for j in free) for i in free}
         peak = min(free, key=lambda i: (-expected[i], i))
-        near = [j for j in free if boxes[j][2:] == boxes[peak][2:] and slow_overlap(boxes[j], boxes[peak]) >= SAME]
+        near = [
+            j for j in free if boxes[j][2:] == boxes[peak][2:] and slow_overlap(boxes[j], boxes[peak]) >= locations.SAME
+        ]
         total = sum(p[j] for j in near)
         box = [sum(p[j] * boxes[j][k] for j in near) / total for k in range(4)] if total else boxes[peak]
-        if any(slow_overlap(box, earlier) > APART for earlier, _ in found):
+        if any(slow_overlap(box, earlier) > locations.APART for earlier, _ in found):
             box = boxes[peak]
-        here = [j for j in range(m) if slow_overlap(box, boxes[j]) >= SAME]
+        here = [j for j in range(m) if slow_overlap(box, boxes[j]) >= locations.SAME]
         same = [j for j in here if j in free]
         highest = max((p[j] for j in same), default=0)
-        rises = highest > 0 and highest >= CLEAR * sorted(p)[(m - 1) // 2]
+        rises = highest > 0 and highest >= locations.CLEAR * sorted(p)[(m - 1) // 2]
         if found and not (rises and highest == max(p[j] for j in here)):
             break
         found.append((box, sum(p[j] for j in same) / sum(p[j] for j in free)))
-        free = {j for j in free if slow_overlap(box, boxes[j]) <= APART}
+        free = {j for j in free if slow_overlap(box, boxes[j]) <= locations.APART}
     return found
 
 
@@ -99,8 +89,8 @@ def test_boxes_of_windows_are_their_bounds():
 def test_views_are_near_each_other_if_they_overlap(monkeypatch, limit):
     monkeypatch.setattr("viewsmith.methods.crl_tac.locations.MAX_OVERLAPS", limit)
     boxes = crops(scales=(1.0, 0.8), flip=True).boxes(torch.zeros(1))[0]
-    near = near_views(boxes)
-    expected = [[slow_overlap(a, b) >= NEAR for b in boxes.tolist()] for a in boxes.tolist()]
+    near = locations.near_views(boxes)
+    expected = [[slow_overlap(a, b) >= locations.NEAR for b in boxes.tolist()] for a in boxes.tolist()]
     assert near.dtype is torch.bool and near.tolist() == expected
     assert near.diagonal().all() and 0.05 < near.double().mean() < 0.95
 
@@ -115,7 +105,7 @@ def test_expected_overlaps_equal_a_slow_loop_in_parts_of_any_size(monkeypatch, s
     ]
     for limit in (1, 40, 2**22):
         monkeypatch.setattr("viewsmith.methods.crl_tac.locations.MAX_OVERLAPS", limit)
-        torch.testing.assert_close(expected_overlaps(p, boxes), torch.tensor(expected, dtype=torch.float64))
+        torch.testing.assert_close(locations.expected_overlaps(p, boxes), torch.tensor(expected, dtype=torch.float64))
 
 
 # ---- boxes and features ---------------------------------------------------------------------------------------------
@@ -130,7 +120,7 @@ def test_boxes_equal_a_slow_search(dtype, options):
     else:
         family, x = crops(**options), torch.zeros(1, 1, 40, 36)
     boxes, p = family.boxes(x), peaked(12, family.size, dtype)
-    found = locate_boxes(p, boxes, 3, 0.8 * family.size)
+    found = locations.locate_boxes(p, boxes, 3, 0.8 * family.size)
     counts = []
     for row in range(12):
         expected = slow_locate(p[row].double().tolist(), boxes[row % len(boxes)].tolist(), 3, 0.8 * family.size)
@@ -154,7 +144,7 @@ def test_two_objects_give_two_boxes_and_one_object_gives_one():
     family = crops()
     boxes = family.boxes(torch.zeros(1, 1, 40, 36))
     two = bump(family, 12, 3, 2, 0.6) + bump(family, 12, 25, 22, 0.4)
-    found = locate_boxes(torch.stack([two, bump(family, 12, 3, 2)]), boxes, 3, 40.0)
+    found = locations.locate_boxes(torch.stack([two, bump(family, 12, 3, 2)]), boxes, 3, 40.0)
     assert found.found.tolist() == [[True, True, False], [True, False, False]]
     assert found.boxes[0, 0].tolist() == pytest.approx([3, 2, 12, 12], abs=0.7)
     assert found.boxes[0, 1].tolist() == pytest.approx([25, 22, 12, 12], abs=1.5)  # at the edge of the grid
@@ -167,7 +157,7 @@ def test_a_further_box_may_have_little_probability_but_must_rise():
     base = torch.full((family.size,), 1e-7 / family.size, dtype=torch.float64)
     first, second, third = (bump(family, 12, *corner) for corner in ((3, 2), (25, 22), (3, 22)))
     rare, flat = first + 1e-4 * second + base, first + 1e-8 * second + base
-    found = locate_boxes(torch.stack([rare, flat, first + second + third + base]) / 3, boxes, 4, 1e9)
+    found = locations.locate_boxes(torch.stack([rare, flat, first + second + third + base]) / 3, boxes, 4, 1e9)
     assert found.found.sum(dim=1).tolist() == [2, 1, 3]
     assert found.boxes[0, 1].tolist() == pytest.approx([25, 22, 12, 12], abs=1.5)
     assert found.probability[0, 1] > 0.9
@@ -176,25 +166,25 @@ def test_a_further_box_may_have_little_probability_but_must_rise():
 
 def test_nothing_is_found_if_p_is_nearly_uniform():
     m = 50
-    limit = largest_effective(m)
-    assert not locate_boxes(torch.full((2, m), 1 / m), torch.rand(1, m, 4) + 1, 2, limit).found.any()
+    limit = locations.largest_effective(m)
+    assert not locations.locate_boxes(torch.full((2, m), 1 / m), torch.rand(1, m, 4) + 1, 2, limit).found.any()
     for kept in (10, 40, 41, 50):
         p = torch.zeros(1, m).index_fill(1, torch.arange(kept), 1 / kept)
-        assert is_concentrated(p, limit + 1e-3).item() == (kept <= 40)
+        assert locations.is_concentrated(p, limit + 1e-3).item() == (kept <= 40)
 
 
 def test_the_limit_depends_on_the_effective_number_of_training_samples():
-    assert largest_effective(289) == pytest.approx(231.2)
-    assert largest_effective(289, 8.0) == 32 and largest_effective(16, 8.0) == pytest.approx(12.8)
+    assert locations.largest_effective(289) == pytest.approx(231.2)
+    assert locations.largest_effective(289, 8.0) == 32 and locations.largest_effective(16, 8.0) == pytest.approx(12.8)
 
 
 def test_features_are_those_that_views_keep_more_often():
     masks = torch.tensor([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1]])
     p = torch.tensor([[0.85, 0.15, 0, 0], [0.25, 0.25, 0.25, 0.25]])
-    features, probability, found = locate_features(p, masks, 3, 3.2)
+    features, probability, found = locations.locate_features(p, masks, 3, 3.2)
     assert features[0].tolist() == [1, 0, 2] and found.tolist() == [[True, True, False], [False] * 3]
     assert probability[0].tolist() == pytest.approx([1.0, 0.85, 0.15])
-    assert locate_features(p, masks, 9, 3.2)[0].shape == (2, 4)
+    assert locations.locate_features(p, masks, 9, 3.2)[0].shape == (2, 4)
 
 
 # ---- crops ----------------------------------------------------------------------------------------------------------
@@ -203,12 +193,12 @@ def test_features_are_those_that_views_keep_more_often():
 def test_crops_of_whole_pixels_are_slices():
     images = torch.randint(0, 256, (3, 20, 18, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     boxes = torch.tensor([[2.2, 3.7, 8, 8], [12.4, 10.4, 8, 8], [0, 0, 8, 8]])
-    pixels = crop_boxes(images, boxes, 8)
+    pixels = locations.crop_boxes(images, boxes, 8)
     assert pixels[0].equal(images[0, 2:10, 4:12]) and pixels[1].equal(images[1, 12:20, 10:18])
 
 
 def test_crops_of_another_size_are_resized():
     images = torch.full((2, 20, 18, 1), 7, dtype=torch.uint8)
     images[0, 4:16, 2:14] = 200
-    pixels = crop_boxes(images, torch.tensor([[4.0, 2, 12, 12], [0, 0, 20, 18]]), 6)
+    pixels = locations.crop_boxes(images, torch.tensor([[4.0, 2, 12, 12], [0, 0, 20, 18]]), 6)
     assert pixels.shape == (2, 6, 6, 1) and pixels[0].eq(200).all() and pixels[1].eq(7).all()

@@ -8,14 +8,7 @@ from drawn import draw
 from refusals import refusal
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.images.single_views import (
-    background,
-    channel_dropout,
-    defocus,
-    detector_noise,
-    gamma,
-    registration_shift,
-)
+from viewsmith.modalities.images import single_views
 from viewsmith.views.base import ViewContext
 
 
@@ -25,20 +18,20 @@ def images(n=40, channels=3, height=9, width=12):
 
 def test_gamma_is_a_power_of_each_channel():
     u = 0.1 + 0.8 * images()
-    view = gamma(u, 0.5, draw())
+    view = single_views.gamma(u, 0.5, draw())
     power = view.log() / u.log()
     assert power.std((2, 3)).max() < 1e-3
     assert 0.35 < power.mean((2, 3)).log().std() < 0.65
     low = torch.full((1, 1, 4, 4), -0.2)
-    assert torch.equal(gamma(low, 0.5, draw()), low)
+    assert torch.equal(single_views.gamma(low, 0.5, draw()), low)
     at_zero = torch.zeros(2, 1, 3, 3, requires_grad=True)
-    gamma(at_zero, 0.5, draw()).sum().backward()
+    single_views.gamma(at_zero, 0.5, draw()).sum().backward()
     assert at_zero.grad.isfinite().all()
 
 
 def test_background_is_a_plane_of_each_channel():
     u = images()
-    added = (background(u, 0.1, draw()) - u).double().numpy()
+    added = (single_views.background(u, 0.1, draw()) - u).double().numpy()
     rows, columns = np.meshgrid(np.linspace(-1, 1, 9), np.linspace(-1, 1, 12), indexing="ij")
     basis = np.stack([np.ones(108), rows.ravel(), columns.ravel()], 1)
     fitted, rest, *_ = np.linalg.lstsq(basis, added.reshape(-1, 108).T, rcond=None)
@@ -49,12 +42,12 @@ def test_background_is_a_plane_of_each_channel():
 def test_noise_of_photons_grows_with_the_root_of_the_value():
     for level, read, expected in ((0.04, 0.0, 0.02), (1.0, 0.0, 0.1), (0.0, 0.05, 0.05), (1.0, 0.05, 0.1118)):
         u = torch.full((4, 2, 50, 50), level)
-        assert abs(float(detector_noise(u, 0.1, read, draw()).std()) - expected) < 0.003
+        assert abs(float(single_views.detector_noise(u, 0.1, read, draw()).std()) - expected) < 0.003
 
 
 def test_defocus_is_the_mean_in_a_disk():
     u = images(3, 2)
-    view = defocus(u, 2.0, draw())
+    view = single_views.defocus(u, 2.0, draw())
     radii = 2.0 * torch.rand((3, 1, 1), generator=draw())
     for i, r in enumerate(radii.flatten().tolist()):
         for y, x in ((4, 5), (0, 0), (8, 11)):
@@ -69,16 +62,16 @@ def test_defocus_is_the_mean_in_a_disk():
 
 def test_dropped_channels_are_flat_and_one_stays():
     u = images(300)
-    view = channel_dropout(u, 0.9, draw())
+    view = single_views.channel_dropout(u, 0.9, draw())
     flat = view.std((2, 3)) < 1e-6
     assert not flat.all(1).any() and 0.5 < flat.float().mean() < 0.7  # of three, one stays
     torch.testing.assert_close(view.mean((2, 3)), u.mean((2, 3)))
-    assert torch.equal(channel_dropout(u, 0.0, draw()), u)
+    assert torch.equal(single_views.channel_dropout(u, 0.0, draw()), u)
 
 
 def test_channels_are_moved_against_the_first_one():
     u = images(200)
-    view = registration_shift(u, 2, draw())
+    view = single_views.registration_shift(u, 2, draw())
     assert torch.equal(view[:, 0], u[:, 0])
     found = set()
     for i in range(200):

@@ -10,17 +10,8 @@ import torch
 from drawn import draw
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
+from viewsmith.modalities.series import views
 from viewsmith.modalities.series.networks import last_points
-from viewsmith.modalities.series.views import (
-    butterworth,
-    colored_noise,
-    frequency_mask,
-    phase_vocoder,
-    pitch_shift,
-    random_filter,
-    time_mask,
-    time_shift,
-)
 from viewsmith.views.base import ViewContext
 
 
@@ -40,7 +31,7 @@ def ends(x, *of_shorter):
 def test_a_shift_moves_around_the_ends():
     x = signals()
     last = ends(x, 20, 30)
-    view, drawn = time_shift(x, last, 0.5, draw()), uniform(6, draw())
+    view, drawn = views.time_shift(x, last, 0.5, draw()), uniform(6, draw())
     for i, u in enumerate(drawn):
         n = int(last[i]) + 1
         moved = round(0.5 * (2 * u - 1) * n)
@@ -48,14 +39,14 @@ def test_a_shift_moves_around_the_ends():
             assert torch.equal(view[i, :, t], x[i, :, (t - moved) % n if t < n else t])
     # Gaps move, too.
     x[0, :, 21:], x[0, 1, 5] = torch.nan, torch.nan
-    assert time_shift(x, last, 0.5, draw())[0].isnan().sum() == x[0].isnan().sum()
+    assert views.time_shift(x, last, 0.5, draw())[0].isnan().sum() == x[0].isnan().sum()
 
 
 def test_a_time_mask_is_a_part_of_its_own_length():
     x = signals()
     last = ends(x, 19)
     generator = draw()
-    view, width, start = time_mask(x, last, 0.5, draw()), uniform(6, generator), uniform(6, generator)
+    view, width, start = views.time_mask(x, last, 0.5, draw()), uniform(6, generator), uniform(6, generator)
     for i in range(6):
         n, wide = int(last[i]) + 1, 0.5 * width[i]
         begin = (1 - wide) * start[i]
@@ -73,7 +64,7 @@ def spectrum(values):
 @pytest.mark.parametrize("length", [40, 41])
 def test_a_frequency_mask_leaves_out_a_band_of_octaves(length):
     x, generator = signals(length=length), draw()
-    view, width, below = frequency_mask(x, 2.0, 4.0, draw()), uniform(6, generator), uniform(6, generator)
+    view, width, below = views.frequency_mask(x, 2.0, 4.0, draw()), uniform(6, generator), uniform(6, generator)
     for i in range(6):
         wide = 2 * width[i]
         upper = 2.0 ** -((4 - wide) * below[i])
@@ -85,11 +76,11 @@ def test_a_frequency_mask_leaves_out_a_band_of_octaves(length):
 
 
 def test_filters_have_the_response_of_butterworth():
-    assert math.isclose(float(butterworth(torch.tensor(1.0))), 0.5**0.5, rel_tol=1e-6)
-    decibels = 20 * butterworth(torch.tensor([4.0, 8.0])).log10()
+    assert math.isclose(float(views.butterworth(torch.tensor(1.0))), 0.5**0.5, rel_tol=1e-6)
+    decibels = 20 * views.butterworth(torch.tensor([4.0, 8.0])).log10()
     assert abs(float(decibels[0] - decibels[1]) - 24.1) < 0.1
     x, generator = signals(), draw()
-    view, low, high = random_filter(x, 0.25, 0.2, draw()), uniform(6, generator), uniform(6, generator)
+    view, low, high = views.random_filter(x, 0.25, 0.2, draw()), uniform(6, generator), uniform(6, generator)
     for i in range(6):
         for k, (before, after) in enumerate(
             zip(spectrum(x[i, 0].tolist()), spectrum(view[i, 0].tolist()), strict=True)
@@ -98,14 +89,14 @@ def test_filters_have_the_response_of_butterworth():
             gain = (1 + (f / 0.25 ** low[i]) ** 8) ** -0.5
             gain *= (1 + (0.2 * high[i] / f) ** 8) ** -0.5 if f else 0
             assert abs(after - gain * before) < 1e-9
-    torch.testing.assert_close(random_filter(x, 1.0, 0.0, draw()), x)
+    torch.testing.assert_close(views.random_filter(x, 1.0, 0.0, draw()), x)
 
 
 @pytest.mark.parametrize("color", [0.0, 2.0])
 def test_noise_has_its_level_and_color(color):
     x = 3 + 0.5 * signals(400, 1, 256)
     last = ends(x, 99)
-    added = colored_noise(x, last, 10.0, color, draw()) - x
+    added = views.colored_noise(x, last, 10.0, color, draw()) - x
     known = [slice(0, int(end) + 1) for end in last[:, 0]]
     levels = [10 * math.log10(float(x[i, 0, s].var() / added[i, 0, s].var())) for i, s in enumerate(known)]
     assert 9.9 < min(levels) < 11 and 29 < max(levels) < 30.1
@@ -113,13 +104,13 @@ def test_noise_has_its_level_and_color(color):
     steep = float((power[4] / power[64]).log2() / 4)  # of colors from 0 to 2
     assert abs(steep) < 0.1 if color == 0 else 0.5 < steep < 2
     silent = torch.zeros(3, 1, 64)
-    assert torch.equal(colored_noise(silent, ends(silent), 0.0, 1.0, draw()), silent)
+    assert torch.equal(views.colored_noise(silent, ends(silent), 0.0, 1.0, draw()), silent)
 
 
 def test_the_vocoder_equals_a_slow_loop():
     s = torch.complex(signals(3, 5, 9), signals(3, 5, 9, seed=2))
     factor = torch.tensor([[0.7], [1.0], [1.6]], dtype=torch.float64)
-    found = phase_vocoder(s, factor, 12, 2)
+    found = views.phase_vocoder(s, factor, 12, 2)
     for i in range(3):
         for k in range(5):
             phase = cmath.phase(s[i, k, 0].item())
@@ -133,7 +124,7 @@ def test_the_vocoder_equals_a_slow_loop():
                 deviation = cmath.phase(b) - cmath.phase(a) - step
                 phase += step + deviation - 2 * math.pi * round(deviation / (2 * math.pi))
     # A factor of 1 gives the spectra of a signal back.
-    torch.testing.assert_close(phase_vocoder(s, factor[1:2].expand(3, 1), 9, 2), s)
+    torch.testing.assert_close(views.phase_vocoder(s, factor[1:2].expand(3, 1), 9, 2), s)
 
 
 @pytest.mark.parametrize(("rate", "points"), [(8000.0, 512), (None, 128), (1e6, 1024)])
@@ -142,7 +133,7 @@ def test_the_window_of_the_vocoder_is_of_64_milliseconds(rate, points):
     statistics = {} if rate is None else {"sampling_rate": rate}
     context = ViewContext((1, 2000), 1, modality_of("series"), torch.nn.Identity(), statistics)
     maker = find("view maker", "pitch", "series").build(context)
-    assert torch.equal(maker(x, generator=draw()), pitch_shift(x, ends(x), 2.0, points, draw()))
+    assert torch.equal(maker(x, generator=draw()), views.pitch_shift(x, ends(x), 2.0, points, draw()))
 
 
 @pytest.mark.parametrize("name", ["pitch", "colored-noise", "filter", "time-mask", "frequency-mask"])
