@@ -217,7 +217,6 @@ QUICK = {"tables.md"}
 @pytest.mark.parametrize(
     "path", [pytest.param(path, id=path.name) if path.name in QUICK else slow(path, id=path.name) for path in WITH_CODE]
 )
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_code_of_the_documents_runs(path, workplace, short_trainings):
     torch.manual_seed(0)
     names, found = {}, blocks(path)

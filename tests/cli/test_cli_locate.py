@@ -14,7 +14,6 @@ from crl_tac_toys import TINY
 from located_toys import bright, motifs, pointing
 from viewsmith.data import load_dataset
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 BOX = ["top", "left", "height", "width", "probability"]
 
 

@@ -10,7 +10,7 @@ from cli_tools import call, good
 
 from viewsmith.training.run import RunFolder
 
-pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("small_searches")]
+pytestmark = pytest.mark.usefixtures("small_searches")
 
 
 def test_commands(tmp_path):

@@ -15,7 +15,6 @@ from viewsmith.core.rows import RowSource
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.methods.crl_tac import figures as locations
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = ("--epochs", 2, "--batch-size", 16)
 SMALL += ("--set", "n_components=4", "--set", "hidden=8", "--set", "generator_epochs=1")
 

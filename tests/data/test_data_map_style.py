@@ -15,7 +15,6 @@ from viewsmith.data import map_style
 from viewsmith.data.map_style import collect, is_map_style
 
 TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 rng = np.random.default_rng(0)
 ROWS = rng.normal(size=(16, 5)).astype(np.float32)
 PICTURES = rng.integers(0, 256, (16, 12, 12, 3), dtype=np.uint8)

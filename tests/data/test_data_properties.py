@@ -18,8 +18,6 @@ from viewsmith.data.formats import by_ending
 from viewsmith.modalities.checks import as_vectors, to_rows
 from viewsmith.modalities.tables import table_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 SHAPES = st.tuples(st.integers(2, 6), st.integers(1, 5))
 SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False)
 MATRICES = SHAPES.flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=SINGLES))

@@ -90,7 +90,6 @@ def counted(monkeypatch, reads):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_file_is_read_once_and_gives_what_it_gives_in_memory(form, tmp_path, monkeypatch):
     path, options = FORMATS[form](tmp_path)
     one = load_dataset(path, **options)

@@ -15,7 +15,6 @@ from viewsmith.data import load_dataset, write_representations
 from viewsmith.data import parquet as parquet_rows
 
 anndata = pytest.importorskip("anndata")
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 rng = np.random.default_rng(0)
 COUNTS = rng.poisson(0.4, size=(60, 7)).astype(np.float32)
 LABELS = np.repeat(["a", "b", "c"], 20)

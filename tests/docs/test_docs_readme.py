@@ -45,7 +45,6 @@ def brief(monkeypatch, blank_pictures):
     monkeypatch.setattr(figures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_all_code_of_the_readme_runs_in_an_empty_folder(tmp_path, monkeypatch, brief):
     monkeypatch.chdir(tmp_path)
     names, shapes = {}, []

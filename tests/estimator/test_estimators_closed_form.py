@@ -8,7 +8,6 @@ from viewsmith import Contrastive, LinearContrast
 from viewsmith.core.tensors import load_tensors
 from viewsmith.workflows.export import export_encoder
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SHORT = {"epochs": 2, "batch_size": 20, "random_state": 0}
 
 

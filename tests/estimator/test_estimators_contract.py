@@ -10,8 +10,6 @@ import viewsmith
 from cases import covering, slow
 from registered import TRAINED
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 1, "hidden": (16,), "n_components": 8, "projector_dims": (8, 4), "batch_size": 64, "random_state": 0}
 JOINED = ("noise+neighbors", "neighbors+corruption+mixup")
 KERNELS = dict.fromkeys(TRAINED, ("cauchy", "cosine")) | {
@@ -80,7 +78,7 @@ def test_presets_fit(name, wine):
     assert np.isfinite(cls(**cls.presets["paper"] | small).fit(wine[:64]).transform(wine)).all()
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::UserWarning")
 @pytest.mark.parametrize("name", TRAINED)
 def test_bf16_trains_and_serves_float32(name, wine):
     model = TRAINED[name](**TINY, precision="bf16").fit(wine)

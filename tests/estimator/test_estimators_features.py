@@ -18,8 +18,6 @@ from viewsmith.core.registry import find
 from viewsmith.core.tensors import save_tensors
 from viewsmith.networks.base import PartContext
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 
 @pytest.fixture(scope="module")
 def images():

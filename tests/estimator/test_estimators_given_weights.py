@@ -13,8 +13,6 @@ from viewsmith import Contrastive, load
 from viewsmith.core.tensors import save_tensors
 from viewsmith.networks import resnet18
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 2, "batch_size": 16, "random_state": 0}
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 16, 16, 3), dtype=np.uint8)
 ROWS = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)

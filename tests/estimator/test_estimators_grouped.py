@@ -17,7 +17,6 @@ from viewsmith.estimator.options import Part, expanded, leaves, places, slots
 from viewsmith.methods.loading import estimators
 from viewsmith.parts import Encoder, Input, Noise, Objective, Quality, Training, Transforms, Views
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"encoder": Encoder(hidden=(6,), n_components=5), "training": Training(epochs=1, batch_size=64)}
 every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
 

@@ -1,7 +1,6 @@
 """Labels are read only if a framework needs them, and this is reported."""
 
 import numpy as np
-import pytest
 import torch
 
 from refusals import refusal
@@ -9,8 +8,6 @@ from viewsmith import Contrastive, MetAug, load
 from viewsmith.data import load_dataset
 from viewsmith.frameworks import SupCon
 from viewsmith.networks import MLP
-
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "batch_size": 32, "random_state": 0, "view_maker": "noise"}
 

@@ -9,8 +9,6 @@ from cases import slow
 from crl_tac_toys import DATA, TINY, images
 from viewsmith import CRLTAC, Contrastive, MetAug, PiNDA
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 OPTIONS = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "framework": "simclr"}
 
 

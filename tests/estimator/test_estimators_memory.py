@@ -14,7 +14,6 @@ from viewsmith import CRLTAC
 from viewsmith.core.random import stream
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("output", ["representation", "projection"])
 def test_blocks_of_images_give_the_same_representations(output, monkeypatch):
     images = bright(5)[0]

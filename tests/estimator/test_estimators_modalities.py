@@ -12,8 +12,6 @@ from viewsmith import Contrastive, PiNDA
 from viewsmith.core.registry import find
 from viewsmith.core.samples import block_size
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
 SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 10, "out_dim": 10, "queue_size": 16}
 

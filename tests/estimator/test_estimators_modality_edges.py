@@ -19,8 +19,6 @@ from viewsmith import Contrastive, LinearContrast, PiNDA
 from viewsmith.data import image_squares
 from viewsmith.training.callbacks import collapse_warnings
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "checkpoint_every": 0}
 
 

@@ -13,8 +13,6 @@ from viewsmith.modalities import modality_of
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "projector_dims": (4, 3), "batch_size": 64, "random_state": 0}
 every_estimator = pytest.mark.parametrize("cls", TRAINED.values(), ids=TRAINED)
 

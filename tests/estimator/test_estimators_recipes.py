@@ -20,8 +20,6 @@ from viewsmith.modalities.vectors.modality import Vectors
 from viewsmith.networks import MLP
 from viewsmith.networks.scaling import SkipAxes, variance_kept
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "batch_size": 64, "random_state": 0}
 RECIPE = {
     "optimizer": "lars",

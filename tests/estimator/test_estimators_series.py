@@ -18,7 +18,6 @@ from viewsmith.networks import PositionScores
 from viewsmith.views import Windows
 from viewsmith.views.base import ViewContext
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SERIES = modality_of("series")
 VIEWS = [
     each.name for each in entries("view maker", "series") if each.tag("strengths") and not each.tag("other_samples")

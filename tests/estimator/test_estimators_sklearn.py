@@ -12,8 +12,6 @@ from cases import slow
 from registered import made
 from viewsmith.methods.loading import estimators
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "random_state": 0}
 
 

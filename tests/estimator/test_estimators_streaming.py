@@ -16,8 +16,6 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.rows import ArrayRows
 from viewsmith.data import load_dataset
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):

@@ -11,8 +11,6 @@ from viewsmith import Contrastive, PiNDA
 from viewsmith.core.random import stream
 from viewsmith.estimator import resolve as module
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 SHORT = {"epochs": 2, "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 TINY = SHORT | {"hidden": (16,)}
 NOISE = {"view_maker": "noise", "kernel": "cosine"}

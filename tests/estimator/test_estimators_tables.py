@@ -16,8 +16,6 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.data import load_dataset
 from viewsmith.workflows.runs import data_record, report
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "random_state": 0}
 SMALL = {
     PiNDA: {"generator_hidden": (4,)},

@@ -9,8 +9,6 @@ import torch
 from viewsmith import Contrastive, DiffAug
 from viewsmith.estimator.fitting import compared_with_untrained
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 LINE = "the trained encoder is below the untrained one"
 HARMFUL = DiffAug.presets["paper2d"] | {"phases": "A", "epochs": 80, "learning_rate": 1e-3, "random_state": 0}
 

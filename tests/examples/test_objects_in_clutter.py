@@ -28,7 +28,6 @@ def test_a_box_is_right_if_its_center_is_in_the_digit():
     assert EXAMPLE["is_found"](boxes, corners).tolist() == [True, True, False]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_picture_shows_places_before_and_after_training():
     images, corners, _ = EXAMPLE["scenes"](16)
     model = CRLTAC(epochs=1, batch_size=8, draws=2, channel_rows=2, random_state=0).fit(images)

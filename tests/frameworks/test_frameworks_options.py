@@ -142,7 +142,6 @@ def test_queues_out_of_range_are_rejected(wine):
     assert said == "queue_size is 8, expected at least the 64 rows of a batch: raise it, or lower batch_size"
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_queue_of_an_estimator(wine):
     options = {"framework": "swav", "prototypes": 5, "queue_size": 64, "framework_options": {"queue_start": 0.5}}
     model = Contrastive(**TINY | {"epochs": 4}, **options).fit(wine)
@@ -153,7 +152,6 @@ def test_the_queue_of_an_estimator(wine):
 # --- DINO
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_teacher_can_be_the_output(wine, tmp_path):
     options = {"framework": "dino", "out_dim": 5, "momentum": 0.5}
     student = Contrastive(**TINY, **options).fit(wine)

@@ -11,7 +11,7 @@ from gpu_cases import DATA
 
 from viewsmith import Contrastive, PiNDA
 
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::UserWarning")]
+pytestmark = pytest.mark.gpu
 SMALL = ("--epochs", "2", "--batch-size", "8", "--threads", "2")
 
 

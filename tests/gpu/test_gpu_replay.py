@@ -11,7 +11,7 @@ from viewsmith.training import engine
 from viewsmith.training.engine import Trainer
 from viewsmith.training.updates import ReplayedPasses
 
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::UserWarning")]
+pytestmark = pytest.mark.gpu
 
 CASES = [
     (method, modality, framework)

@@ -94,7 +94,6 @@ def test_neighbors_in_the_space_of_the_encoder(simulated, monkeypatch):
 
 
 @pytest.mark.parametrize("modality", ["vectors", slow("images"), slow("dna")])
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_generator_is_trained_and_makes_views(modality, simulated, tmp_path, monkeypatch):
     monkeypatch.setattr(Images, "default_encoder_on_gpu", "cnn")  # a residual network takes longer
     np.save(tmp_path / "x.npy", DATA[modality]())

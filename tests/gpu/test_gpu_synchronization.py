@@ -17,8 +17,6 @@ from viewsmith.modalities.dna.networks import SequenceCNN
 from viewsmith.modalities.images.views import _blur_some
 from viewsmith.training.engine import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 
 @pytest.fixture
 def watched(monkeypatch, no_host):

@@ -13,8 +13,6 @@ from registered import taken_by
 from viewsmith.methods.loading import estimators
 from viewsmith.training.engine import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 # Largest difference of representations from those of a CPU with the same weights, in their standard deviations; with
 # TensorFloat-32, which convolutions use by default, and without.
 TF32, TOLERANCE = 1e-2, 1e-3

@@ -12,7 +12,6 @@ from viewsmith.methods.crl_tac import building as crop_search
 from viewsmith.methods.crl_tac.building import crop_sizes, drawn_information, information
 from viewsmith.views import Crops
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = TINY | {"epochs": 1, "crop_stride": 4}
 
 

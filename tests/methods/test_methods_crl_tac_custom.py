@@ -22,8 +22,6 @@ from viewsmith.views import Crops, Family
 from viewsmith.workflows import runs as sessions
 from viewsmith.workflows.runs import report_content
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 2, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
 
 

@@ -24,7 +24,7 @@ from viewsmith.methods.discovery.image_parts import Part
 from viewsmith.methods.discovery.images import PARTS
 from viewsmith.modalities import modality_of
 
-pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("small_searches")]
+pytestmark = pytest.mark.usefixtures("small_searches")
 
 VIEWS = torch.tensor([[top, left, 8.0, 8.0] for top in (0.0, 4.0, 8.0) for left in (0.0, 4.0)])
 QUICK = {"epochs": 8, "batch_size": 32, "random_state": 0}

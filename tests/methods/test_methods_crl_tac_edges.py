@@ -14,8 +14,6 @@ from viewsmith import CRLTAC
 from viewsmith.methods.crl_tac.channel import ChosenViews
 from viewsmith.views import Crops
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 
 @pytest.mark.parametrize(("shape", "step"), [((28, 32), "exact"), ((12, 12), "sampled"), ((28, 28, 3), "sampled")])
 def test_black_images_have_a_uniform_channel(shape, step):

@@ -17,8 +17,6 @@ from viewsmith.networks import CropCNN, MaskScores, PositionScores, SmallCNN
 from viewsmith.training.run import RunFolder
 from viewsmith.views import AugmentationChannel, Crops, Masks, Windows
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 
 def channel(model):
     return model.method_.channel

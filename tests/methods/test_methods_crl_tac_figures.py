@@ -26,7 +26,6 @@ from viewsmith.reports import ReportContent, draw_gallery, render_report
 from viewsmith.reports.charts import match_sample_shape
 from viewsmith.reports.report import draw_curves
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
 
 

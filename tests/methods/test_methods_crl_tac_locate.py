@@ -12,8 +12,6 @@ from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.methods.crl_tac.figures import FEATURE
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 
 @pytest.fixture(scope="module")
 def of_images():

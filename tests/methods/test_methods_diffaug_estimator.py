@@ -8,8 +8,6 @@ import pytest
 from viewsmith import DiffAug
 from viewsmith.methods.diffaug.training import parse_phases
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 4, "hidden": (8,), "n_components": 6, "batch_size": 64, "random_state": 0}
 
 

@@ -14,8 +14,6 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import adaptive_levels, noise_tolerance
 from viewsmith.workflows.generate import generate_cache
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 N = 48
 TINY = {"epochs": 2, "n_components": 8, "batch_size": 16, "random_state": 0}
 

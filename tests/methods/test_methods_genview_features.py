@@ -20,8 +20,6 @@ from viewsmith.methods.genview.clip import load_clip
 from viewsmith.views.generated.noise_level import adaptive_levels, foreground_fractions
 from viewsmith.workflows.generate import generate_cache
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 N = 24
 TINY = {"epochs": 2, "n_components": 8, "batch_size": 12, "random_state": 0}
 

@@ -9,8 +9,6 @@ from cases import slow
 from viewsmith import GenView
 from viewsmith.views.generated.noise_level import MAX_ROWS, NoiseTolerance, fit_density
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 2, "n_components": 8, "batch_size": 16, "random_state": 0}
 N = 40
 

@@ -11,7 +11,7 @@ from viewsmith.losses.quality import attention_pools, foreground_map, pair_quali
 from viewsmith.methods.genview.unclip import StableUnCLIP
 
 # Slow, because diffusers and transformers take seconds to import.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::FutureWarning")]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from viewsmith.methods.linear_contrast import estimator, training
 from viewsmith.networks.features import Features
 from viewsmith.views import ViewMaker
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = {"random_state": 0, "features_options": {"centers": 16}}
 
 

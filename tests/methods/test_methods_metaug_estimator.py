@@ -16,8 +16,6 @@ from viewsmith.methods.metaug.estimator import resolved_features
 from viewsmith.networks import SplitAlexNet, ViewEncoders
 from viewsmith.reports import ReportContent, render_report
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 1, "hidden": (8,), "n_components": 6, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 
 

@@ -83,7 +83,6 @@ def test_the_published_form_has_a_penalty_only_on_images():
     assert PiNDA.presets["paper-images"]["penalty"] == "inverse_norm"
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_adversarial_noise_grows_under_the_published_penalty(wine):
     level, _ = noise_of(PiNDA(**PAPER | {"objective": "adversarial", "epochs": 100}).fit(wine))
     assert all(later > earlier for earlier, later in itertools.pairwise(level))

@@ -175,7 +175,6 @@ def test_numbers_but_for_three_cells():
         ({"x": ["a", "b"] * 30}, {"x": "numeric"}, "column x has no number"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_columns_refused(frame, roles, part):
     table = pd.DataFrame(frame)
     assert part in refusal(lambda: fit_table(table, choose_roles(table, roles)))

@@ -15,8 +15,6 @@ from viewsmith.core.tensors import load_tensors
 from viewsmith.networks import resnet18
 from viewsmith.workflows.export import export_encoder
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0}
 
 

@@ -16,8 +16,6 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import adaptive_levels, noise_tolerance
 from viewsmith.workflows.generate import DiffusionGenerator, PrecomputedViews, generate_cache
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
 N = 60
 SMALL = {"epochs": 2, "n_components": 16, "batch_size": 32, "random_state": 0}
 
