@@ -94,6 +94,15 @@ def test_names_of_channels_and_their_choice(put, tmp_path):
     )
 
 
+def test_large_images_may_be_cut_or_made_smaller(put, tmp_path, capsys):
+    for name in "ab":
+        put(f"{name}.tif", planes(1, 512, 520))
+    hint = "2 images of 1 channel; parts of them as samples: --tile 128; at a smaller size: --image-size 128"
+    for options, said in (({}, True), ({"tile": 128}, False), ({"image_size": 128}, False)):
+        load_dataset(tmp_path / "set", **options)
+        assert (hint in capsys.readouterr().err) == said
+
+
 def test_images_with_an_empty_channel_are_named(put, tmp_path):
     for i in range(4):
         x = planes(3, 8, 8)

@@ -175,7 +175,10 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
         stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
-            say(stack.described(path) + ("" if pattern or stack.shape[3] > 1 else channels_hint(names)))
+            hint = "" if pattern or stack.shape[3] > 1 else channels_hint(names)
+            large = not side and min(stack.shape[1:3]) >= LARGE
+            hint += "; parts of them as samples: --tile 128; at a smaller size: --image-size 128" if large else ""
+            say(stack.described(path) + hint)
         if side:
             return tiled(stack, request, names, str(path), n_train, y=y, groups=groups, table=_table(request))
         each = np.repeat(np.arange(len(names)), [file.count for file in stack.files])
@@ -192,6 +195,8 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=_table(request)
     )
 
+
+LARGE = 512  # pixels of a side, from which on a whole image is rarely one sample, and takes seconds
 
 #: Names of folders of pictures that say what is in the images beside them, pixel by pixel.
 _PICTURES = {"image", "images", "imgs"}  # folders whose name is no class
@@ -303,8 +308,8 @@ def _list_images(root: Path) -> tuple[_Images, int | None]:
     train, test = _labeled(folders["train"]), _labeled(folders["test"])
     for split, images in (("train", train), ("test", test)):
         if not images.files:
-            other = folders["train" if split == "test" else "test"]
-            raise InputError(f"{folders[split]} is a folder without images; expected {_LAYOUT}; or give {other} alone")
+            beside = folders["train" if split == "test" else "test"]
+            raise InputError(f"{folders[split]} is a folder without images; expected {_LAYOUT}; or give {beside} alone")
     if bool(train.labels) != bool(test.labels):
         with_labels, without = ("train", "test") if train.labels else ("test", "train")
         raise InputError(
