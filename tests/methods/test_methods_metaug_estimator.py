@@ -265,7 +265,7 @@ def test_noise_on_representations_goes_with_first_order(wine):
 
 @pytest.mark.parametrize("modality", [slow("vectors"), "images"])
 def test_the_report_shows_similarities_of_features(modality, wine):
-    x = images(30) if modality == "images" else wine
+    x = images(30, 32) if modality == "images" else wine
     data = Dataset(x, None, np.arange(len(x)), None, "none", modality, "rows", None, {}, None)
     model = MetAug(epochs=1, batch_size=16, random_state=0).fit(x)
     *maps, gallery, histogram = model.figures(data)
