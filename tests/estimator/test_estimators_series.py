@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.interpolate import interp1d
 
 import viewsmith
 from crl_tac_toys import TINY
@@ -60,6 +61,21 @@ def test_some_windows_run_backward_and_some_recordings_change_their_sign():
     flipped = Amplitude(0.0, sign_flip=0.3)(x, generator=generator)
     assert torch.equal(flipped.abs(), x) and torch.equal(flipped[:, 0], flipped[:, 1])
     assert 0.2 < (flipped < 0).float().mean() < 0.4
+
+
+def test_a_window_is_a_part_of_the_recording_stretched_to_its_length():
+    x = torch.randn(5, 2, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    view = TimeWindow(0.4)(x, generator=torch.Generator().manual_seed(1))
+    generator = torch.Generator().manual_seed(1)
+    fraction = 0.4 + 0.6 * torch.rand(5, 1, generator=generator, dtype=torch.float64)
+    start = (1 - fraction) * torch.rand(5, 1, generator=generator, dtype=torch.float64)
+    for row in range(5):
+        first, last = 29 * float(start[row]), 29 * float(start[row] + fraction[row])
+        for channel in range(2):
+            at = np.linspace(first, last, 30)
+            expected = interp1d(np.arange(30), x[row, channel].numpy())(at)
+            np.testing.assert_allclose(view[row, channel].numpy(), expected, atol=1e-12)
+    torch.testing.assert_close(TimeWindow(1.0)(x, generator=generator), x)
 
 
 def test_speed_equals_a_slow_interpolation():
