@@ -199,7 +199,9 @@ class Series(Modality):
     default_method = "linear-contrast"
     mild_views = (
         "window+jitter+scale",
-        MappingProxyType({"window_minimum": 0.7, "window_stretch": False, "jitter_strength": 0.05}),
+        MappingProxyType(
+            {"window_minimum": 0.7, "window_stretch": False, "jitter_strength": 0.05, "jitter_relative": True}
+        ),
     )
     default_encoder = default_encoder_on_gpu = "cnn"
     default_features = "minirocket"
