@@ -209,6 +209,41 @@ _DICOM = Format(
 )
 
 
+_AS_IMAGES = "reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)"
+#: Files of CIFAR by the name of one of them: those of the train split, those of the test split, the name of labels.
+_CIFAR = {"data_batch_1": ("data_batch_*", "test_batch", "labels"), "train": ("train", "test", "fine_labels")}
+_PICKLES = (
+    "import numpy as np, pathlib, pickle; p = pathlib.Path({{path}}); "
+    "a, b = ([pickle.loads(f.read_bytes(), encoding='bytes') for f in sorted(p.glob(n))] for n in ('{0}', '{1}')); "
+    f"x = lambda d: np.concatenate([i[b'data'] for i in d]).{_AS_IMAGES}; "
+    "y = lambda d: np.concatenate([i[b'{2}'] for i in d]); "
+    "np.savez({{out}}, X_train=x(a), y_train=y(a), X_test=x(b), y_test=y(b))"
+)
+_BINARY = Format(
+    "",
+    "import numpy as np, pathlib; p = pathlib.Path({path}); "
+    "a, b = (np.concatenate([np.fromfile(f, 'u1').reshape(-1, 3073) for f in sorted(p.glob(n))]) "
+    f"for n in ('data_batch_*', 'test_batch*')); x = lambda d: d[:, 1:].{_AS_IMAGES}; "
+    "np.savez({out}, X_train=x(a), y_train=a[:, 0], X_test=x(b), y_test=b[:, 0])",
+    suffix=".npz",
+)
+
+
+def _refuse_cifar(folder: Path) -> None:
+    """Raise InputError for a folder of CIFAR as Python or C programs read it, with the line that converts it."""
+    if (folder / "data_batch_1.bin").is_file():
+        raise InputError(f"{folder} has the files of CIFAR-10 for C programs: {command(folder, _BINARY)}")
+    for name, (train, test, labels) in _CIFAR.items():
+        if (file := folder / name).is_file():
+            with file.open("rb") as opened:
+                pickled = opened.read(1) == b"\x80"
+            if pickled:
+                line = command(folder, Format("", _PICKLES.format(train, test, labels), suffix=".npz"))
+                raise InputError(
+                    f"{folder} has pickles of CIFAR, which can run code: if you know where they are from, {line}"
+                )
+
+
 def _is_dicom(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(132)[128:] == b"DICM"
@@ -416,6 +451,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
     """Raise InputError for a folder without images that has something else, with what to do about it; `read` has the
     endings of files that are read."""
     found: dict[str, list[Path]] = {}
+    _refuse_cifar(folder)
     if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
         raise InputError(f"{folder} is a data set on disk without its files .arrow: copy it from its source again")
     for file in _files(folder):
