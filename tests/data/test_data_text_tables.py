@@ -76,3 +76,5 @@ def test_the_separator_of_text_is_found(tmp_path, text, names):
 def test_other_files_of_these_endings_are_no_tables(tmp_path, content):
     (tmp_path / "a.dat").write_bytes(content)
     assert "a.dat is not a table: expected lines with equal numbers" in refusal(load_dataset, tmp_path / "a.dat")
+    (tmp_path / "a.txt").write_text(">one\nACGT\nAC\n")
+    assert "has sequences, by its first letter: rename it to a.fasta" in refusal(load_dataset, tmp_path / "a.txt")

@@ -286,6 +286,9 @@ def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str
     refuse(path, path.suffix, texts=False)
     found = lines_of_text(path, 1 if request.modality == "series" else 2)
     if found is None:
+        with path.open("rb") as file:
+            if file.read(1) == b">":
+                raise InputError(f"{path} has sequences, by its first letter: rename it to {path.stem}.fasta")
         raise InputError(
             f"{path} is not a table: expected lines with equal numbers of fields, separated by spaces, tabs, commas or "
             "semicolons"
