@@ -76,7 +76,7 @@ def test_moments_that_are_refused(tmp_path):
     frame = pd.read_csv(tmp_path / "l.csv")
     assert "given as time; did you mean t?" in refusal(load_dataset, tmp_path / "l.csv", **options | {"time": "tt"})
     assert "has two rows at t" in refusal(load_dataset, tmp_path / "l.csv", modality="series", time="t")
-    assert "has several values of run, such as r0 and r2" in refusal(
+    assert "has several values of run: --length cuts windows" in refusal(
         load_dataset, tmp_path / "l.csv", modality="series", recording="kind", label="run"
     )
     frame.assign(t=frame.t + rng.uniform(0, 0.04, len(frame))).to_csv(tmp_path / "j.csv", index=False)
@@ -136,3 +136,17 @@ def test_arff_files(tmp_path):
     bag = "@relation r\n@attribute bag relational\n@attribute a numeric\n@end bag\n@attribute kind {u}\n"
     (tmp_path / "d.arff").write_text(bag + "@data\n'1\\n2',u\n")
     assert "several channels (a relational attribute)" in refusal(load_dataset, tmp_path / "d.arff")
+
+
+def test_labels_of_moments_are_those_of_windows(tmp_path):
+    frame = pd.DataFrame(rng.normal(size=(120, 2)), columns=["x", "y"]).assign(stage=["a"] * 40 + ["b"] * 80)
+    frame.to_csv(tmp_path / "m.csv", index=False)  # a row for each moment, by its number of columns
+    data = load_dataset(tmp_path / "m.csv", modality="series", length="20", label="stage")
+    assert data.x.shape == (6, 2, 20) and data.y.tolist() == ["a"] * 2 + ["b"] * 4
+    assert load_dataset(tmp_path / "m.csv", schema=data.schema).y.tolist() == data.y.tolist()
+    (tmp_path / "set").mkdir()
+    for i in range(2):
+        frame.to_csv(tmp_path / "set" / f"{i}.csv", index=False)
+    assert (
+        load_dataset(tmp_path / "set", modality="series", length="20", label="stage").y.tolist() == data.y.tolist() * 2
+    )

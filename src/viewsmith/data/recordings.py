@@ -151,7 +151,13 @@ def samples_of(
         recordings[i].name + (f"@{recordings[i].time(start)}" if part else "")
         for i, start in zip(of, starts, strict=True)
     ]
-    if request.or_fitted("label") == ANNOTATIONS and any(each.annotations for each in recordings):
+    if request.or_fitted("label") is not None and any(each.annotations for each in recordings):
+        if not part:
+            name = next(each.name for each in recordings if each.annotations)
+            raise InputError(
+                f"{source_name}: recording {one_line(name, 40)!r} has several values of {request.or_fitted('label')}: "
+                "--length cuts windows, which have the label at their center"
+            )
         groups = _labels(recordings, replace(request, label=None, schema=None), source_name, folder)[1]
         y_of = _annotated(recordings, of, (starts + ends) / 2)
     else:

@@ -414,7 +414,8 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
         return
     text = [name for name in names if frame[name].dtype.kind not in "biuf"]
     ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
-    ids = [name for name in ids if name in text] or [name for name in ids if "id" in name.lower()]
+    named = [name for name in ids if re.search("(?i)id$|user|subject|patient|person|session|trial|record|series", name)]
+    ids = named or [name for name in ids if name in text]
     flags = f"--time {one_line(times[0], 40)}" + (f" --id {one_line(ids[0], 40)}" if ids else "")
     raise InputError(
         f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "

@@ -20,10 +20,12 @@ from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import (
     ANNOTATIONS,
     OPTIONS,
+    SOUNDS,
     Recording,
     SignalFile,
     files_of,
     name_in,
+    points_of,
     samples_of,
     stay_on_disk,
 )
@@ -32,6 +34,7 @@ of_signals = partial(reader, modality="series", options=OPTIONS, extra="signals"
 SOUND, EDF = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
 CLIPPED = 0.01  # of the points of a recording at full scale or nearly so, from which on it is named
 FULL_SCALE = 0.999
+FEWEST_POINTS = 8  # of a recording in a row of a table
 ALIKE_NAMES = 4  # letters, in which the names of a recording and its annotations begin alike
 
 
@@ -372,7 +375,15 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
     frame = frame.drop(columns=[column for column in request.drop if column in frame.columns])
     others = [column for column in frame.columns if column not in options.values()]
     text = [column for column in others if frame[column].dtype.kind not in "biuf"]
-    if time is None and name is None:
+    # A row is a moment if it is said, or if windows have more points than there are columns.
+    in_rows = time is not None or name is not None
+    if not in_rows:
+        fitted = (request.schema or {}).get("signal", {})
+        points = max(FEWEST_POINTS, fitted["points"] if fitted.get("step") else 0)
+        if request.length not in (None, SOUNDS):
+            points = max(points, points_of(str(request.length), request.rate, "length"))
+        in_rows = len(others) - len(text) < points < len(frame)
+    if not in_rows:
         recordings = _wide(frame, [each for each in others if each not in text], text, options, source_name)
     else:
         if text:
@@ -449,9 +460,20 @@ def by_moments(frame: pd.DataFrame, channels: list[str], options: dict[str, Any]
         places = np.arange(len(clock)) if alike else np.round((clock - clock[0]) / step).astype(int)
         x = np.full((len(channels), int(places[-1]) + 1), np.nan, np.float32)
         x[:, places] = values.T
-        facts = {option: _one_value(part, options[option], each, source_name) for option in ("label", "groups")}
-        found.append(Recording(x, str(each), rate, channels, facts["label"], facts["groups"]))
+        group = _one_value(part, options["groups"], each, source_name)
+        labels = None if options["label"] is None else part[options["label"]].to_numpy()[order]
+        several = labels is not None and len(pd.unique(labels)) > 1
+        label = None if labels is None or several else labels[0]
+        notes = _runs(labels, places / (rate or 1)) if several else []
+        found.append(Recording(x, str(each), rate, channels, label, group, notes))
     return found
+
+
+def _runs(labels: np.ndarray, times: np.ndarray) -> list[tuple[float, float | None, str]]:
+    """Where labels of moments are the same: begin, end and label, as annotations."""
+    starts = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
+    ends = [*times[starts[1:]].tolist(), None]
+    return [(float(times[at]), end, str(labels[at])) for at, end in zip(starts, ends, strict=True)]
 
 
 def _seconds(column: Any, source_name: str) -> tuple[Any, bool]:

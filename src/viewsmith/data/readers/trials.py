@@ -33,7 +33,7 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
         except InputError as error:
             raise InputError(f"{error}; if each is a recording, a row for each moment: --modality series") from error
     recordings, channels, left = [], list[str](), set[str]()
-    time = request.or_fitted("time")
+    time, in_files = request.or_fitted("time"), None
     for file, label in files:
         frame, options = text_frame(file, request)
         if not recordings:
@@ -41,14 +41,16 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
             time = time or next(iter(names_of_times(frame.columns)), None)
             text = {name for name in frame.columns if frame[name].dtype.kind not in "biuf"}
             left = text - {time}
-            channels = [name for name in frame.columns if name not in {*left, *request.drop, time}]
+            in_files = request.or_fitted("label") if request.or_fitted("label") in frame.columns else None
+            channels = [name for name in frame.columns if name not in {*left, *request.drop, time, in_files}]
         if absent := [name for name in (*channels, time) if name is not None and name not in frame.columns]:
             raise InputError(
                 f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
                 "has: expected tables with equal columns"
             )
-        options = dict.fromkeys(("id", "label", "groups")) | {"time": time}
-        (found,) = by_moments(frame, channels, options, str(file))
+        columns = {"id": None, "groups": None, "time": time, "label": in_files}
+        (found,) = by_moments(frame, channels, columns, str(file))
+        label = found.label if in_files else label
         recordings.append(replace(found, name=name_in(path, file), label=label))
     if left:
         warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
