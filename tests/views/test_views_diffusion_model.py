@@ -191,8 +191,8 @@ def test_no_value_is_read_from_the_device(modality, sampler):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prediction": "noise"}, "prediction is 'noise', expected one of eps, v, x0"),
-        ({"sampler": "euler"}, "sampler is 'euler', expected one of ddim, ddpm, dpm"),
+        ({"prediction": "noise"}, "prediction is 'noise', expected eps, v or x0"),
+        ({"sampler": "euler"}, "sampler is 'euler', expected ddim, ddpm or dpm"),
         ({"schedule": "square"}, "the noise schedule is 'square', expected one of linear, cosine"),
         ({"steps": 0}, "the sampler was given 0 steps, expected at least 1"),
         ({"strength": 0.0}, "the strength of the noise is 0.0, expected a number above 0 and at most 1"),

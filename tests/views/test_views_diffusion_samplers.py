@@ -62,7 +62,7 @@ def test_invalid_steps_and_strengths_are_refused():
 
 def test_an_unknown_sampler_is_refused():
     message = refusal(sample, bounded, torch.zeros(1, 16), LINEAR, [0], sampler="euler")
-    assert message == "the sampler is 'euler', expected one of ddim, ddpm, dpm"
+    assert message == "the sampler is 'euler', expected ddim, ddpm or dpm"
 
 
 # --- against diffusers

@@ -86,7 +86,7 @@ def test_libraries_without_such_an_encoder(models, form, name, tmp_path):
 
 
 def test_unknown_formats(models, tmp_path):
-    assert "expected one of timm, torchvision, onnx" in refusal(
+    assert "expected timm, torchvision, onnx or safetensors" in refusal(
         export_encoder, models["mlp"][0], tmp_path / "f", "keras"
     )
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.errors import InputError, check, join_names
 from viewsmith.core.options import wrapped
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
@@ -341,8 +341,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         title : str
             Title of the legend.
         """
-        if by not in LAYOUTS:
-            raise InputError(f"by is {by!r}, expected {join_names(list(LAYOUTS))}")
+        check(by in LAYOUTS, "by", repr(by), join_names(list(LAYOUTS)))
         return plot_map(self.transform(X, output="map" if by == "map" else "representation"), color, by, title)
 
     @property
@@ -564,8 +563,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def _represented(self, X: Any, output: str) -> tuple[Iterator[np.ndarray], int]:
         """Representations of samples, or another output, block by block, and the number of rows."""
         check_is_fitted(self)
-        if output not in self.outputs_:
-            raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
+        check(output in self.outputs_, "output", repr(output), f"one of {', '.join(map(repr, self.outputs_))}")
         rows, method = self.checked_rows(X), self.method_
         warn_off_scale(self.scale_rows(some_of(rows)), self.facts_.reach)
 

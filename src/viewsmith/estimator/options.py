@@ -19,7 +19,7 @@ import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, get_origin
 
-from viewsmith.core.errors import InputError, join_names, name_list, one_line
+from viewsmith.core.errors import InputError, check, join_names, name_list, one_line
 from viewsmith.core.options import annotations_of, entries_of, wrapped
 from viewsmith.core.registry import Entry, Kind, built, entries, find, get, names, registered
 
@@ -322,8 +322,7 @@ def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
         return
     check_given_again("framework", name, "framework")
     known = known_frameworks(allowed)
-    if name not in known:
-        raise InputError(f"framework is {name!r}, expected {join_names(known)}")
+    check(name in known, "framework", repr(name), join_names(known))
 
 
 def check_given_again(part: str, text: str, argument: str) -> None:

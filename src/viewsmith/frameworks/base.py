@@ -212,10 +212,8 @@ class Framework(nn.Module):
             return options
         if size == "auto":
             size = min(cls.largest_queue, max(data.batch_size, data.n_rows // 2))
-        if size < batch:
-            raise InputError(
-                f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
-            )
+        expected = f"at least the {batch} rows of a batch: raise it, or lower batch_size"
+        check(size >= batch, "queue_size", size, expected)
         return options | {"queue_size": size}
 
 

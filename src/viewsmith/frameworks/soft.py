@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataSummary, Framework, full_precision, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, unit
@@ -104,8 +104,7 @@ class SoftContrastive(Framework):
         map_gradient: float = 1.0,
     ) -> None:
         super().__init__()
-        if not 0 <= map_gradient <= 1:
-            raise InputError(f"map_gradient is {map_gradient}, expected 0 (none) to 1 (all of its gradient)")
+        check(0 <= map_gradient <= 1, "map_gradient", map_gradient, "0 (none) to 1 (all of its gradient)")
         self.encoder, self.head, self.map_head = encoder, head, map_head
         self.loss, self.map_loss = loss or SoftSettings(), map_loss or SoftSettings()
         self.map_gradient = map_gradient

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.samples import Rows
 
 
@@ -265,8 +265,7 @@ def update_copy(copy: nn.Module, source: nn.Module, momentum: float) -> None:
 
 def cosine_momentum(base: float, progress: float) -> float:
     """Momentum that rises from `base` to 1 by half a cosine of `progress` (BYOL: Grill et al. 2020, section 3.3)."""
-    if not 0 <= progress <= 1:
-        raise InputError(f"progress is {progress}, expected the fraction of the training that is done, 0 to 1")
+    check(0 <= progress <= 1, "progress", progress, "the fraction of the training that is done, 0 to 1")
     return 1 - (1 - base) * (math.cos(math.pi * progress) + 1) / 2
 
 

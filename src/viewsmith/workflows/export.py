@@ -5,12 +5,12 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, require
+from viewsmith.core.errors import InputError, check_choice, require
 from viewsmith.core.files import atomic_path, read_json, target_of, write_json_atomic
 from viewsmith.core.tensors import save_tensors
 from viewsmith.data.places import check_not_of_run
@@ -32,8 +32,7 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     """Write the encoder of a fitted model, and return one line on how to load it."""
     check_not_of_run(out)
     _check_columns(model, out)
-    if form not in get_args(Format):
-        raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
+    check_choice("the format", form, Format)
     framework: Framework | None = getattr(model.method_, "framework", None)
     encoder = model.method_.get_submodule("encoder") if framework is None else framework.output_networks[0]
     closed = getattr(model.method_, "closed", None) is not None

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from viewsmith.core import __version__
-from viewsmith.core.errors import InputError, pluralize
+from viewsmith.core.errors import InputError, check, pluralize
 from viewsmith.core.files import atomic_path, target_of, write_text_atomic
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data.any_size import Samples
@@ -63,8 +63,7 @@ def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: s
     if len(x) < FEWEST:
         raise InputError(f"{pluralize(len(x), 'sound')}, expected at least {FEWEST}: kinds are seen across sounds")
     seed, kinds = int(options.get("random_state", 0)), options.get("kinds")
-    if kinds is not None and not 1 <= kinds <= len(x):
-        raise InputError(f"kinds is {kinds}, expected 1 to {len(x)}, the number of sounds")
+    check(kinds is None or 1 <= kinds <= len(x), "kinds", kinds, f"1 to {len(x)}, the number of sounds")
     model = LinearContrast(
         modality="series", features="log-mel", features_options={"sampling_rate": windows.rate}, random_state=seed
     ).fit(x)

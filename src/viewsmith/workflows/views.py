@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.rows import RowSource
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
@@ -62,10 +62,8 @@ def strength_curve(
     dataset: Dataset, option: str, values: Sequence[float], views: str = "auto", *, seed: int = 0
 ) -> Symmetries:
     """Distance ratio and "told apart" of views at values of an option, after one step of `contrastive` each."""
-    if option not in Contrastive().get_params():
-        raise InputError(
-            f"option is {option!r}, expected an option of views, such as noise_strength: viewsmith methods"
-        )
+    expected = "an option of views, such as noise_strength: viewsmith methods"
+    check(option in Contrastive().get_params(), "option", repr(option), expected)
     rows = np.sort(np.random.default_rng(seed).permutation(dataset.train_index)[:SAMPLES])
     x = np.asarray(dataset.x[rows])
     found = Symmetries()

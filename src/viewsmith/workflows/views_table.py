@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.progress import html_table
 from viewsmith.core.random import stream
 from viewsmith.core.registry import entries, find
@@ -411,12 +411,10 @@ def views_table(
     Distances are those of Euclidean nearest neighbors in 64 principal components of standardized features. What these
     numbers say, and what not, is measured in docs/evaluation.md.
     """
-    if not seconds > 0:
-        raise InputError(f"seconds is {seconds}, expected a number above 0")
+    check(seconds > 0, "seconds", seconds, "a number above 0")
     if unknown := [use for use in uses if use not in USES]:
         raise InputError(f"uses has {unknown[0]!r}, expected some of {', '.join(USES)}")
-    if samples is not None and samples < FEWEST:
-        raise InputError(f"samples is {samples}, expected at least {FEWEST}")
+    check(samples is None or samples >= FEWEST, "samples", samples, f"at least {FEWEST}")
     if isinstance(X, RowSource):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(X))[: 4 * (samples or SAMPLES[0])])
         X, y, groups = np.asarray(X[chosen]), *(None if g is None else np.asarray(g)[chosen] for g in (y, groups))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
@@ -290,8 +290,7 @@ def with_inference(model: Model, inference: str | None) -> Model:
     check_is_fitted(model)
     if inference is None:
         return model
-    if inference not in get_args(Inference):
-        raise InputError(f"inference is {inference!r}, expected 'expectation', 'top' or 'uniform'")
+    check(inference in get_args(Inference), "inference", repr(inference), "'expectation', 'top' or 'uniform'")
     other, method = copy.copy(model), copy.copy(model.method_)
     other.method_, method.inference = method, inference
     return other

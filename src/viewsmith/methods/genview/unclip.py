@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.core.errors import InputError, require
+from viewsmith.core.errors import InputError, check, require
 from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import take_rows
 from viewsmith.losses.quality import map_pools, pair_quality
@@ -70,10 +70,8 @@ class StableUnCLIP:
         scheduler: str | None = None,
         size: int | None = None,
     ) -> None:
-        if steps < 1:
-            raise InputError(f"steps is {steps}, expected at least 1")
-        if not guidance >= 1:
-            raise InputError(f"guidance is {guidance}, expected a number of at least 1 (1: no guidance)")
+        check(steps >= 1, "steps", steps, "at least 1")
+        check(guidance >= 1, "guidance", guidance, "a number of at least 1 (1: no guidance)")
         self.factor = 2 ** (len(pipeline.vae.config.block_out_channels) - 1)
         size = pipeline.unet.config.sample_size * self.factor if size is None else size
         if size < self.factor or size % self.factor:
@@ -235,8 +233,7 @@ class StableUnCLIP:
 
 
 def _scheduler(name: str, present: Any) -> Any:
-    if name not in SCHEDULERS:
-        raise InputError(f"the scheduler is {name!r}, expected one of {', '.join(SCHEDULERS)}")
+    check(name in SCHEDULERS, "the scheduler", repr(name), f"one of {', '.join(SCHEDULERS)}")
     # As in Stable Diffusion, without the initial Runge-Kutta steps, which need more network evaluations.
     extra = {"skip_prk_steps": True} if name == "pndm" else {}
     return getattr(importlib.import_module("diffusers"), SCHEDULERS[name]).from_config(present.config, **extra)

@@ -9,7 +9,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
@@ -97,18 +97,13 @@ def resolved_features(given: Any, options: Any, data: TrainingData) -> Any:
             )
     else:
         size = max(DEFAULT_NEGATIVES["queue"], batch) if options.memory_size == "auto" else options.memory_size
-        if size < batch:
-            raise InputError(
-                f"memory_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
-            )
+        expected = f"at least the {batch} rows of a batch: raise it, or lower batch_size"
+        check(size >= batch, "memory_size", size, expected)
     negatives = (
         min(max(DEFAULT_NEGATIVES[options.memory], batch), size) if options.negatives == "auto" else options.negatives
     )
-    if negatives > size:
-        raise InputError(
-            f"negatives is {negatives}, expected at most the {size} features of each view in the memory: lower it, "
-            "or raise memory_size"
-        )
+    expected = f"at most the {size} features of each view in the memory: lower it, or raise memory_size"
+    check(negatives <= size, "negatives", negatives, expected)
     rate, beta = options.feature_learning_rate, options.beta
     if beta == "auto":
         has_temperature = options.framework == "oucl" and options.temperature is not None

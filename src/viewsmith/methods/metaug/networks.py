@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import register
 from viewsmith.losses.nt_xent import unit
 from viewsmith.modalities.images.encoders import check_image_size
@@ -110,8 +110,7 @@ class SplitAlexNet(nn.Module):
         backbone_output: Backbone = "fc",
     ) -> None:
         super().__init__()
-        if stem not in SMALLEST:
-            raise InputError(f"stem is {stem!r}, expected standard or small")
+        check(stem in SMALLEST, "stem", repr(stem), "standard or small")
         self.n_components, self.smallest, self.stem_width = n_components, SMALLEST[stem], _WIDTHS[0]
         large = stem == "standard"
         pool = (3, 2) if large else (2, 2)

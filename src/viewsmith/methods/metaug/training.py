@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import FeatureContrast, Framework, Unified
 from viewsmith.frameworks.base import full_precision
@@ -56,10 +56,8 @@ class MetAugMethod(PairMethod):
         interval: int = 1,
     ) -> None:
         super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
-        if n_views < 2:
-            raise InputError(f"n_views is {n_views}, expected at least 2: with one view there is no pair to contrast")
-        if n_views > 2 and not isinstance(framework, Unified):
-            raise InputError(f"n_views is {n_views}, expected 2 with another framework than oucl")
+        check(n_views >= 2, "n_views", n_views, "at least 2: with one view there is no pair to contrast")
+        check(n_views == 2 or isinstance(framework, Unified), "n_views", n_views, "2 with another framework than oucl")
         self.features = features
         self.added = None if isinstance(framework, Unified) else contrast
         self.feature_weight, self.margin_weight, self.margin_per_sample = (

@@ -10,7 +10,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.errors import InputError, check, join_names
 from viewsmith.core.random import stream
 from viewsmith.core.registry import Bounds, Entry, entries, find, names, register
 from viewsmith.core.samples import apply_in_blocks, block_size
@@ -261,8 +261,7 @@ def _find_generator(options: PiNDA, data: TrainingData) -> Entry:
     if generator == "auto":
         suited = (entry.name for entry in entries("noise generator", modality) if entry.tag("default"))
         generator = next(suited, known[0])
-    if generator not in known:
-        raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {modality}")
+    check(generator in known, "generator", repr(generator), f"{join_names(['auto', *known])} for {modality}")
     entry = find("noise generator", generator, modality)
     encoders = [name for name in names("encoder", modality) if find("encoder", name, modality).tag("first_stage")]
     if entry.tag("needs_first_stage") and (custom or not find("encoder", encoder, modality).tag("first_stage")):

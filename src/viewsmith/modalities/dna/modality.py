@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, warn
+from viewsmith.core.errors import InputError, check, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
@@ -91,8 +91,7 @@ def kmer_frequencies(x: np.ndarray, k: int = 4, alphabet: Alphabet = NUCLEOTIDES
     InputError
         `k` is out of range.
     """
-    if not 1 <= k <= 10:
-        raise InputError(f"k is {k}, expected the length of a word, 1 to 10")
+    check(1 <= k <= 10, "k", k, "the length of a word, 1 to 10")
     import torch
 
     from viewsmith.modalities.dna import networks

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, say
+from viewsmith.core.errors import InputError, check, say
 
 WHITE = 255  # of pictures
 
@@ -168,8 +168,7 @@ def image_squares(images: Sequence[np.ndarray], side: int) -> np.ndarray:
     >>> image_squares([np.ones((8, 9, 2), "uint16"), np.ones((16, 12, 2), "uint16")], 8).shape
     (2, 8, 8, 2)
     """
-    if side < SMALLEST_SIDE:
-        raise InputError(f"side is {side}, expected at least {SMALLEST_SIDE} pixels")
+    check(side >= SMALLEST_SIDE, "side", side, f"at least {SMALLEST_SIDE} pixels")
     given = [np.asarray(image) for image in images]
     given = [image[..., None] if image.ndim == 2 else image for image in given]
     if not given:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError, check_fraction, check_weight
+from viewsmith.core.errors import check, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.series.networks import filled, known_points, last_points
 from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randn
@@ -77,8 +77,7 @@ class Speed(ViewMaker):
 
     def __init__(self, limit: float = 1.18) -> None:
         super().__init__()
-        if not limit >= 1:
-            raise InputError(f"limit is {limit}, expected a factor of at least 1")
+        check(limit >= 1, "limit", limit, "a factor of at least 1")
         self.limit = limit
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:

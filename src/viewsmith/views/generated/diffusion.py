@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, get_args
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check, check_choice
 from viewsmith.core.samples import Rows
 from viewsmith.networks.base import Latents, momentum_copy
 from viewsmith.views.base import Generators, rand, randint, randn
@@ -118,8 +118,7 @@ def timesteps(schedule: Schedule, steps: int, strength: float = 1.0) -> list[int
     """
     if steps < 1:
         raise InputError(f"the sampler was given {steps} steps, expected at least 1")
-    if not 0 < strength <= 1:
-        raise InputError(f"the strength of the noise is {strength}, expected a number above 0 and at most 1")
+    check(0 < strength <= 1, "the strength of the noise", strength, "a number above 0 and at most 1")
     noisy = max(1, round(strength * len(schedule)))
     steps = min(steps, noisy)
     return [max(round(noisy * (j / steps) ** 2), j) - 1 for j in range(steps, 0, -1)]
@@ -166,8 +165,7 @@ def sample(
         Unknown sampler.
     """
     loops = {"ddim": ddim, "ddpm": ddpm, "dpm": dpm}
-    if sampler not in loops:
-        raise InputError(f"the sampler is {sampler!r}, expected one of {', '.join(get_args(Sampler))}")
+    check_choice("the sampler", sampler, Sampler)
 
     def estimate(x: Tensor, t: int) -> Tensor:
         x0 = recover_sample(predict(x, t), x, schedule.rates(t), prediction)
@@ -310,14 +308,11 @@ class ConditionalDiffusion(nn.Module):
         average: float = 0.999,
     ) -> None:
         super().__init__()
-        for name, given, kinds in (("prediction", prediction, Prediction), ("sampler", sampler, Sampler)):
-            if given not in get_args(kinds):
-                raise InputError(f"{name} is {given!r}, expected one of {', '.join(get_args(kinds))}")
+        check_choice("prediction", prediction, Prediction)
+        check_choice("sampler", sampler, Sampler)
         for name, value in (("drop", drop), ("average", average)):
-            if not 0 <= value < 1:
-                raise InputError(f"{name} is {value}, expected a number from 0 to less than 1")
-        if not blur >= 0:
-            raise InputError(f"blur is {blur}, expected a number of at least 0")
+            check(0 <= value < 1, name, value, "a number from 0 to less than 1")
+        check(blur >= 0, "blur", blur, "a number of at least 0")
         if guidance != 1 and not drop:
             raise InputError(
                 f"guidance is {guidance} with drop 0, which trains no unconditional prediction: give drop, such as 0.1"

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
 from viewsmith.losses.quality import foreground_map
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
@@ -63,8 +63,7 @@ def fit_foreground(
     `maps` returns the same blocks (B, h, w, D) in each call; `foreground` is the fraction of all patches above the
     threshold, `previous` the axis (D,) that was fitted earlier in a training of the network.
     """
-    if not 0 < foreground < 1:
-        raise InputError(f"the fraction of foreground is {foreground}, expected a number above 0 and below 1")
+    check(0 < foreground < 1, "the fraction of foreground", foreground, "a number above 0 and below 1")
     axis, covariance, longest = _first_component(_check_maps(maps()))
     correlation = 0.0 if previous is None else _correlation(covariance, axis, previous.to(axis))
     counts = torch.zeros(BINS, dtype=torch.int64, device=axis.device)
