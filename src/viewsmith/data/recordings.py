@@ -159,7 +159,7 @@ def samples_of(
                 "--length cuts windows, which have the label at their center"
             )
         groups = _labels(recordings, replace(request, label=None, schema=None), source_name, folder)[1]
-        y_of = _annotated(recordings, of, (starts + ends) / 2)
+        y_of: np.ndarray | None = _annotated(recordings, of, (starts + ends) / 2)
     else:
         y, groups = _labels(recordings, request, source_name, folder)
         y_of = None if y is None else y[of]

@@ -464,7 +464,7 @@ def by_moments(frame: pd.DataFrame, channels: list[str], options: dict[str, Any]
         labels = None if options["label"] is None else part[options["label"]].to_numpy()[order]
         several = labels is not None and len(pd.unique(labels)) > 1
         label = None if labels is None or several else labels[0]
-        notes = _runs(labels, places / (rate or 1)) if several else []
+        notes = _runs(labels, places / (rate or 1)) if labels is not None and several else []
         found.append(Recording(x, str(each), rate, channels, label, group, notes))
     return found
 

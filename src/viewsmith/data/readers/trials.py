@@ -11,7 +11,7 @@ from viewsmith.data.places import TEXT_TABLES
 from viewsmith.data.readers.signals import by_moments
 from viewsmith.data.readers.text_tables import text_frame
 from viewsmith.data.reading import FileContents
-from viewsmith.data.recordings import OPTIONS, files_of, name_in, samples_of
+from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of
 from viewsmith.data.unread import names_of_times, refuse_folder
 
 
@@ -32,7 +32,7 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
             refuse_folder(path, by_ending())
         except InputError as error:
             raise InputError(f"{error}; if each is a recording, a row for each moment: --modality series") from error
-    recordings, channels, left = [], list[str](), set[str]()
+    recordings, channels, left = list[Recording](), list[str](), set[str]()
     time, in_files = request.or_fitted("time"), None
     for file, label in files:
         frame, options = text_frame(file, request)
