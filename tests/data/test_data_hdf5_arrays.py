@@ -77,3 +77,9 @@ def test_cells_of_matlab_7_3_are_recordings(tmp_path):
     data = load_dataset(tmp_path / "a.mat", modality="series")
     assert data.x.shape == (3, 2, 50) and np.isnan(data.x[0, 0, 30:]).all()
     np.testing.assert_allclose(data.x[1, :, :40], signals[1], rtol=1e-6)
+
+
+def test_an_array_of_an_open_file_is_given_to_an_estimator(tmp_path):
+    with h5py.File(write(tmp_path / "a.h5", x=np.repeat(IMAGES[..., None], 3, axis=3)), "r") as file:
+        model = LinearContrast(random_state=0, features_options={"centers": 8}).fit(file["x"])
+        assert model.transform(file["x"]).shape[0] == 60 and model.modality_.name == "images"

@@ -294,6 +294,9 @@ def modality_of(name: str) -> Modality:
     return found
 
 
+FIRST = 16  # samples of an array on disk that tell its modality
+
+
 def detect(X: Any, modality: str = "auto") -> Modality:
     """The modality of samples given in Python: vectors, if no other modality recognizes them."""
     if modality != "auto":
@@ -304,6 +307,8 @@ def detect(X: Any, modality: str = "auto") -> Modality:
         return find_modality(X)
     if hasattr(X, "detach"):
         X = to_rows(X)[0]
+    if not isinstance(X, np.ndarray) and hasattr(X, "dtype") and len(getattr(X, "shape", ())) > 2:
+        X = np.asarray(X[:FIRST])  # arrays of h5py, zarr, dask and xarray
     if isinstance(X, np.ndarray) and X.size and X.ndim in (2, 3, 4) and dtype_on_disk(X.shape, X.dtype) != np.float32:
         return find_modality(X)
     return next((each for each in _all() if each.recognizes(X)), modality_of("vectors"))
