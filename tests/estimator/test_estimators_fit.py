@@ -13,6 +13,7 @@ from registered import TRAINED, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.methods.loading import estimators
+from viewsmith.networks import PrincipalAxes
 
 pytestmark = pytest.mark.filterwarnings("ignore:the representation has collapsed", "ignore:training ended early")
 
@@ -221,3 +222,18 @@ def test_the_pool_is_released_when_views_are_refused(wine, monkeypatch):
         raise InputError("no")
 
     assert refusal(model.views, wine) == "no" and held == []
+
+
+def test_input_components_stand_before_the_encoder(digits):
+    def axes(**options):
+        model = Contrastive(**TINY | {"epochs": 1}, **options).fit(digits[:200])
+        return [m for m in model.method_.modules() if isinstance(m, PrincipalAxes)], model
+
+    assert axes()[0] == []  # 64 features are not wide
+    (found,), model = axes(input_components=10)
+    assert found.axes.shape == (64, 10) and model.fitted_["input_components"] == 10
+    wide = np.random.default_rng(0).normal(size=(40, 210)).astype(np.float32)
+    options = TINY | {"epochs": 1}
+    assert Contrastive(**options).fit(wide).fitted_["input_components"] == 40  # 50, but there are 40 rows
+    assert Contrastive(**options, view_maker="noise").fit(wide).fitted_["input_components"] is None
+    assert Contrastive(**options, input_components=None).fit(wide).fitted_.get("input_components") is None

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cases import slow
 from registered import made
+from viewsmith import Contrastive
 from viewsmith.methods.loading import estimators
 
 TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "random_state": 0}
@@ -85,3 +86,14 @@ def test_set_output_gives_pandas(cls, wine):
     assert h.columns.tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
     assert h.index.equals(table.index)
     np.testing.assert_array_equal(h.to_numpy(), made(cls, **TINY).fit(wine).transform(wine))
+
+
+def test_names_of_features_are_stored_and_checked(wine):
+    table = frame(wine)
+    model = Contrastive(**TINY).fit(table)
+    assert model.feature_names_in_.tolist() == table.columns.tolist() and model.n_features_in_ == 13
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.transform(table.rename(columns={"wine 3": "other"}))
+    table.iloc[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"1 missing value \(NaN\) in 1 column: wine 2"):
+        model.transform(table)
