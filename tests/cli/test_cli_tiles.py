@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from cli_tools import call
 
-from viewsmith.data import image_files
+from viewsmith.data import tiles
 
 tifffile = pytest.importorskip("tifffile")
 pytestmark = pytest.mark.usefixtures("small_searches")
@@ -124,8 +124,8 @@ def test_things_on_a_plain_background_need_no_tiles(scene, tmp_path):
 
 def test_tiles_that_stay_in_the_file_give_the_same_representations(scene, tmp_path, monkeypatch):
     path, _ = scene
-    for name, most in (("memory", image_files.KEPT), ("file", 0)):
-        monkeypatch.setattr(image_files, "KEPT", most)
+    for name, most in (("memory", tiles.KEPT), ("file", 0)):
+        monkeypatch.setattr(tiles, "KEPT", most)
         run = tmp_path / name
         result = call("fit", path, "--tile", 40, "--set", "n_components=4", "--out", run)
         assert result.code == 0, result.err

@@ -7,7 +7,7 @@ import pytest
 
 from refusals import refusal
 from viewsmith.core.rows import RowSource
-from viewsmith.data import image_files, load_dataset
+from viewsmith.data import load_dataset, tiles
 from viewsmith.data.dataset import Tiles
 
 tifffile = pytest.importorskip("tifffile")
@@ -44,7 +44,7 @@ def put(tmp_path):
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_windows_are_those_of_the_whole_image(put, capsys, monkeypatch, stored, in_memory):
     if not in_memory:
-        monkeypatch.setattr(image_files, "KEPT", 0)
+        monkeypatch.setattr(tiles, "KEPT", 0)
     x = scene()
     data = load_dataset(put(x, **stored), tile=32, overlap=8)
     assert isinstance(data.x, RowSource) != in_memory and data.modality == "images"
@@ -149,7 +149,7 @@ def test_parts_at_the_seams_are_found_once():
 
 
 def test_a_scene_takes_little_memory(put, monkeypatch):
-    monkeypatch.setattr(image_files, "KEPT", 0)
+    monkeypatch.setattr(tiles, "KEPT", 0)
     path = put(scene(1200, 2400, 2, "uint16"))  # 11 MB
     load_dataset(put(scene(), "small.tif"), tile=32)  # imports
     tracemalloc.start()

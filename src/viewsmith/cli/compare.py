@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from viewsmith.estimator.base import ViewsmithEstimator
 
 
-@options.with_flags("labels", "target", "stream", "cache", "threads", "debug")
+@options.with_flags("labels", "masks", "target", "stream", "cache", "threads", "debug")
 def evaluate(
     run: options.Run,
     data: options.Data,

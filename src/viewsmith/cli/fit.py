@@ -134,7 +134,7 @@ def fit(
     record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}
     if not already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         first = _train(model, dataset, out, transductive, resume=resume, context=record)
-        _say_what_is_next(model, out, data, dataset, first, read.get("labels"))
+        _say_what_is_next(model, out, data, dataset, first, read)
     else:
         echo(str(out))
 
@@ -154,12 +154,13 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
 
 
 def _say_what_is_next(
-    model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset, first: bool, labels: Path | None
+    model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset, first: bool, read: dict[str, Any]
 ) -> None:
     if first:
-        run, given = quoted(out), "" if labels is None else f" --labels {quoted(labels)}"
-        scored = f"`viewsmith evaluate {run} {quoted(data)}{given}`, " if dataset.y is not None else ""
-        embedded = f"`viewsmith embed {run} {quoted(data)} --out h.npz`"
+        run, masks = quoted(out), "" if read.get("masks") is None else f" --masks {quoted(read['masks'])}"
+        given = "" if read.get("labels") is None else f" --labels {quoted(read['labels'])}"
+        scored = f"`viewsmith evaluate {run} {quoted(data)}{given}{masks}`, " if dataset.y is not None else ""
+        embedded = f"`viewsmith embed {run} {quoted(data)}{masks} --out h.npz`"
         line = f"next: open {out / 'report.html'}, {scored}{embedded}"
         if model.status_ != "finished":
             line = f"{model.status_}: resume with `viewsmith fit --out {run} --resume`"

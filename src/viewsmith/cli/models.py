@@ -12,7 +12,7 @@ from viewsmith.data import places
 from viewsmith.data.places import repository_of
 
 
-@options.with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
+@options.with_flags("label", "labels", "tile", "overlap", "masks", "stream", "cache", "threads", "debug")
 def embed(
     run: options.Run,
     data: options.Data,
@@ -56,7 +56,7 @@ def embed(
         echo(str(path))
 
 
-@options.with_flags("labels", "threads", "debug")
+@options.with_flags("labels", "masks", "threads", "debug")
 def plot(
     run: options.Run,
     data: options.Data,
@@ -126,7 +126,7 @@ def push(
         echo(publish(run, to, private=private, license=license_))
 
 
-@options.with_flags("label", "labels", "threads", "debug")
+@options.with_flags("label", "labels", "masks", "threads", "debug")
 def report(
     run: options.Run,
     read: dict[str, Any],

@@ -152,6 +152,7 @@ class Tiles:
     side: int  # pixels
     step: int  # pixels from one tile to the next
     map_keys: tuple[Any, ...] = ()  # tags of a GeoTIFF, as tifffile writes them
+    objects: np.ndarray | None = None  # (n,): number of the object in its mask
     fields: np.ndarray | None = None  # (n,): number of the field of each tile on a map of classes, -1 without a class
 
     @property
@@ -160,7 +161,9 @@ class Tiles:
         return np.array(self.scenes)[self.of]
 
     def names(self) -> list[str]:
-        """Names of the tiles: scene, column and row."""
+        """Names of the tiles: scene, column and row; of objects scene and number."""
+        if self.objects is not None:
+            return [f"{self.scenes[i]}#{number}" for i, number in zip(self.of, self.objects, strict=True)]
         return [f"{self.scenes[i]}@{left},{top}" for i, left, top in zip(self.of, self.lefts, self.tops, strict=True)]
 
     def placed(self, found: np.ndarray) -> np.ndarray:

@@ -6,31 +6,26 @@ letters, those of tifffile: Y rows, X columns, C and S channels, any other one (
 
 import contextlib
 import math
-import mmap
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, say, suggest, warn
+from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, suggest, warn
 from viewsmith.core.registry import find
-from viewsmith.core.rows import RowSource, check_size, memory_map_of
-from viewsmith.data.dataset import Tiles
-from viewsmith.data.formats import by_ending, deep, planes_of, reader, recognized
-from viewsmith.data.label_maps import classes_of_tiles, fields_of_tiles
+from viewsmith.core.rows import check_size
+from viewsmith.data.formats import by_ending, deep, planes_of, recognized
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import INSTRUMENTS, TIFF, extension_of
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.modalities.images.channels import SMALLEST_SIDE, channel_ranges, common_side, size_of, square
+from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of, square
 from viewsmith.modalities.images.modality import Images
 
 #: Options of `load_dataset` of all readers of images.
-OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap", "labels")
+OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap", "labels", "masks")
 CHANNELS = "CS"  # letters of axes that are channels
 UNKNOWN = "QI"  # letters of axes of which a file does not say what they are
 
@@ -403,197 +398,3 @@ def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str]
     options |= {} if stack.side is None else {"image_size": stack.side}
     found: dict[str, Any] = {"options": options, "row_names": stack.row_names(names), "modality": "images"}
     return FileContents(x, **(found | more))
-
-
-Header = TypeVar("Header", bound=Callable[[Path], ImageFile])
-
-#: Tiles of more bytes than this are not read into memory as a whole.
-KEPT = 2**28
-
-#: Tiles in which the range of the channels of a scene is found, and the part of it below which a tile is empty.
-RANGED, FLAT = 64, 1 / 20
-OPENED = 8  # scenes that are open at once
-
-
-class TileRows(RowSource):
-    """Tiles of scenes, (n, side, side, C), read as they are asked for; `places`, (n, 3), has the scene, and the row and
-    column of the first pixel, of each."""
-
-    complete = True  # tiles with values that are not finite are left out
-
-    def __init__(self, stack: Stack, places: np.ndarray, side: int, name: str) -> None:
-        channels = stack.shape[3]
-        super().__init__((len(places), side, side, channels), name, dtype=stack.dtype)
-        self.stack, self.places, self.side = stack, places, side
-        self.images = [(file, i) for file in stack.files for i in range(file.count)]
-        self._open: OrderedDict[Path, Any] = OrderedDict()
-
-    def read_range(self, start: int, stop: int) -> np.ndarray:
-        return self.read_index(np.arange(start, stop))
-
-    def read_index(self, index: np.ndarray) -> np.ndarray:
-        x = np.empty((len(index), *self.shape[1:]), self.dtype)
-        places, first = self.places[index], 0
-        while first < len(index):  # neighbors in a row of tiles are read together
-            last = first + 1
-            while last < len(index) and self._joins(places[last - 1], places[last]):
-                last += 1
-            scene, top, left = (int(value) for value in places[first])
-            whole = self._window(scene, top, left, int(places[last - 1, 2]) + self.side - left)
-            for row in range(first, last):
-                at = int(places[row, 2]) - left
-                x[row] = whole[:, at : at + self.side]
-            first = last
-        return x
-
-    def _joins(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Whether a tile follows another one in a row, without more than a tile between them."""
-        return bool((one[:2] == other[:2]).all() and one[2] < other[2] <= one[2] + 2 * self.side)
-
-    def _window(self, scene: int, top: int, left: int, width: int) -> np.ndarray:
-        file, number = self.images[scene]
-        if file.path not in self._open:
-            self._open[file.path] = file.open()
-            while len(self._open) > OPENED:
-                self._open.popitem(last=False)
-        self._open.move_to_end(file.path)
-        opened = self._open[file.path]
-        found = file.window(opened, number, top, left, self.side, width)
-        found = self.stack.of_channels(found).copy()
-        if (mapped := memory_map_of(opened)) is not None and hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)  # pages that were read count as memory until they are let go
-        return found
-
-
-def tiled(
-    stack: Stack, request: DataOptions, names: Sequence[str], source_name: str, n_train: int | None = None, **more: Any
-) -> FileContents:
-    """The tiles of the images of a stack, without empty ones; `more` are labels and groups of its files, a map of the
-    classes of a scene as `labels`, and further fields of `FileContents`."""
-    side, overlap = request.or_fitted("tile"), request.or_fitted("overlap")
-    overlap = side // 8 if overlap is None else overlap
-    if overlap >= side:
-        raise InputError(f"overlap is {overlap} pixels, expected less than the side of a tile, {side}")
-    if stack.side is not None:
-        raise InputError(f"tile={side} and image_size={stack.side}: leave one of them out")
-    for file in stack.files:
-        if min(file.sides) < side:
-            height, width = file.sides
-            raise InputError(
-                f"{file.path} has {height} x {width} pixels, less than a tile of {side} x {side}: give a smaller tile "
-                f"(--tile {min(file.sides)})"
-            )
-    shapes = [file.sides for file in stack.files for _ in range(file.count)]
-    places = [_grid(i, *shape, side, side - overlap) for i, shape in enumerate(shapes)]
-    rows = TileRows(stack, np.concatenate(places), side, source_name)
-    kept, said = _not_empty(rows)
-    said = f", {pluralize(int((~kept).sum()), 'empty one', 'empty ones')} left out{said}" if not kept.all() else ""
-    say(f"{source_name}: {pluralize(int(kept.sum()), 'tile')} of {side} x {side} pixels{said}")
-    if not kept.any():
-        raise InputError(f"{source_name}: every tile is empty, the same value or less than a twentieth of the range")
-    rows = TileRows(stack, rows.places[kept], side, source_name)
-    scene, tops, lefts = rows.places.T
-    transforms = [file.transform for file in stack.files for _ in range(file.count)]
-    where = Tiles(
-        stack.row_names(names), shapes, transforms, scene, lefts, tops, side, side - overlap, stack.files[0].map_keys
-    )
-    of_file = np.repeat(np.arange(len(stack.files)), [file.count for file in stack.files])[scene]
-    for name in ("y", "groups"):
-        if more.get(name) is not None:
-            more[name] = more[name][of_file]
-    if (labels := more.pop("labels", None)) is not None:
-        more["y"] = classes_of_tiles(_label_map(labels, stack), rows.places, side, labels)
-        where = replace(where, fields=fields_of_tiles(more["y"], rows.places, side, side - overlap))
-    train = None if n_train is None else int((of_file < n_train).sum())
-    large = rows.dtype.itemsize * int(np.prod(rows.shape)) > KEPT or request.shared or request.stream
-    options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
-    found = {"options": options, "row_names": where.names(), "windows": where, "n_train": train}
-    return contents_of(stack, rows if large else rows[:], request, names, **(found | more))
-
-
-def _label_map(path: Path, stack: Stack) -> np.ndarray:
-    """The numbers of a map of classes, (height, width), of the size of the scene of a stack."""
-    entry, scene = by_ending().get(extension_of(path).lower()), stack.files[0]
-    if entry is None or entry.tag("header") is None or not path.is_file():
-        raise InputError(
-            f"labels={path} is no image: labels of the tiles of a scene are a map of its size, whose whole numbers "
-            "are classes (.mat, .npy, .tif, .png)"
-        )
-    found = image_file(path).with_axes(None, alone=True)
-    if found.count > 1 or found.channels > 1 or found.sides != scene.sides or stack.count > 1:
-        raise InputError(
-            f"labels={path} is {found.described()}, and {scene.path} {scene.described()}: expected one scene, and a "
-            "map of its size with a number for each pixel"
-        )
-    return found.images()[0, :, :, 0]
-
-
-def _grid(scene: int, height: int, width: int, side: int, step: int) -> np.ndarray:
-    """Scene, row and column of the tiles of an image, row by row; the last ones end at its edges."""
-    tops, lefts = ([*range(0, size - side, step), size - side] for size in (height, width))
-    return np.array([(scene, top, left) for top in tops for left in lefts], np.int64)
-
-
-def _not_empty(rows: TileRows) -> tuple[np.ndarray, str]:
-    """Which tiles have something: more than a small part of the range of a channel; and what else was left out."""
-    some = rows[np.unique(np.linspace(0, len(rows) - 1, min(RANGED, len(rows))).astype(np.int64))]
-    values = some.reshape(-1, some.shape[3])
-    finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else slice(None)
-    low, high = channel_ranges(values[finite]) if len(values[finite]) else (np.zeros(1), np.zeros(1))
-    kept, missing = np.zeros(len(rows), dtype=bool), 0
-    size = rows.block_rows
-    for start in range(0, len(rows), size):
-        x = rows[start : start + size]
-        holes = ~np.isfinite(x).all(axis=(1, 2, 3)) if x.dtype.kind == "f" else np.zeros(len(x), dtype=bool)
-        for i, (scene, _, _) in enumerate(rows.places[start : start + size]):
-            empty = rows.images[scene][0].empty
-            if empty is not None and np.isfinite(empty):
-                holes[i] |= bool(((x[i] == empty).all(axis=2)).mean() > 0.5)
-        spread = x.max(axis=(1, 2)).astype(np.float64) - x.min(axis=(1, 2))
-        with np.errstate(invalid="ignore"):
-            kept[start : start + len(x)] = (spread > FLAT * (high - low)).any(axis=1) & ~holes
-        missing += int(holes.sum())
-    return kept, f", of which {missing:,} without data (NaN or the value of the file for that)" if missing else ""
-
-
-def read_file(path: Path, request: DataOptions) -> FileContents:
-    """The images of one file, all but rows, columns and channels counts them; or their tiles."""
-    request.check_no_table_options(str(path))
-    side = request.or_fitted("tile")
-    if request.overlap is not None and not side:
-        raise InputError("overlap is for tiles: give their side, too (--tile 64)")
-    if request.labels is not None and not side:
-        raise InputError(f"labels={request.labels} is a map for the tiles of a scene: give their side, too (--tile 9)")
-    stack = stack_of([path], request, request.or_fitted("image_size"), any_size=bool(side))
-    if request.schema is None and not side:
-        check_several(path, stack)
-    if request.schema is None:
-        first = stack.files[0]
-        asked = [letter for letter in UNKNOWN if letter in first.axes and first.channels == 1 and not request.axes]
-        hint = "".join(f"; if they are channels: --axes {first.axes.replace(letter, 'C')}" for letter in asked)
-        say(stack.described(path) + (hint if first.count > 1 else ""))
-    if side:
-        return tiled(stack, request, [path.name], str(path), labels=request.labels)
-    return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
-
-
-def image_reader(name: str, *endings: str, **tags: Any) -> Callable[[Header], Header]:
-    """Decorator of a function of a path that returns an `ImageFile`: such files are read by `read_file`; `tags` are
-    arguments of `reader`."""
-
-    def add(header: Header) -> Header:
-        own = wraps(header)(lambda path, request: read_file(path, request))
-        reader(name, *endings, modality="images", options=OPTIONS, header=header, **tags)(own)
-        return header
-
-    return add
-
-
-def check_several(path: Path, stack: Any) -> None:
-    """Raise InputError for a single image: samples to train on are several, or its tiles."""
-    if stack.count < 2:
-        height, width = stack.files[0].sides
-        raise InputError(
-            f"{path} is one image ({stack.files[0].described()}), expected several: cut it into tiles, tile=SIDE "
-            f"(--tile {min(256, max(4, min(height, width) // 4))}), or give a folder of images"
-        )

@@ -109,6 +109,11 @@ class DataOptions(ModelDataOptions):
     left out: without data, of one value, or of a twentieth of the range of the scene in every channel."""
     overlap: Annotated[int | None, Flag("PIXELS"), Bounds(ge=0)] = None
     """Pixels that neighboring tiles share (default: an eighth of their side)."""
+    masks: Annotated[Path | None, Flag("PATH")] = None
+    """Masks of images: each object in them is a sample, a square around it.
+
+    An image of the size of each image, of the same name in a folder, with the number of an object or 0 in each pixel,
+    as Cellpose and StarDist write it. The side of the squares is `tile` (default: one that holds 9 of 10 objects)."""
     alphabet: Annotated[str | None, Flag("LETTERS")] = None
     """Letters of sequences that are neither DNA nor proteins: HEC (the modality letters:HEC).
 
@@ -171,7 +176,7 @@ class DataOptions(ModelDataOptions):
             raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
         paths: dict[str, Any] = {
             name: Path(path)
-            for name in ("labels", "cache", "cache_if_large", "genome")
+            for name in ("labels", "cache", "cache_if_large", "genome", "masks")
             if (path := getattr(self, name)) is not None
         }
         modality = self.modality

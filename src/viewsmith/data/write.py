@@ -210,7 +210,8 @@ def _places(dataset: Dataset) -> dict[str, Any]:
     if not isinstance(tiles, Tiles):
         return {}
     center = (tiles.lefts + tiles.side / 2, tiles.tops + tiles.side / 2)
-    return {"left": tiles.lefts, "top": tiles.tops} | tiles.coordinates(tiles.of, *center)
+    objects = {} if tiles.objects is None else {"object": tiles.objects}
+    return objects | {"left": tiles.lefts, "top": tiles.tops} | tiles.coordinates(tiles.of, *center)
 
 
 def _split_names(dataset: Dataset) -> np.ndarray:

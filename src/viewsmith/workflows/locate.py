@@ -101,6 +101,8 @@ def check_map(dataset: Dataset) -> Tiles:
     tiles = dataset.windows
     if not isinstance(tiles, Tiles):
         raise InputError(f"--map is for tiles of a large image, and {dataset.source} is read without: add --tile 256")
+    if tiles.objects is not None:
+        raise InputError("--map is for tiles of a grid, and these samples are objects of masks: write them to a table")
     if len(tiles.scenes) > 1:
         raise InputError(f"--map is for one image, and {dataset.source} has {pluralize(len(tiles.scenes), 'image')}")
     return tiles

@@ -12,11 +12,12 @@ from viewsmith.core.errors import InputError, name_list, require, say, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
 from viewsmith.data.formats import reader
 from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
-from viewsmith.data.image_files import ImageFile, read_file
+from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
+from viewsmith.data.tiles import read_file
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
@@ -39,12 +40,13 @@ _SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 
 
 #: Options of arrays that are read as images whose axes are given, or as a scene that is cut into tiles.
-OF_SCENES = ("axes", "channels", "tile", "overlap", "labels")
+OF_SCENES = ("axes", "channels", "tile", "overlap", "labels", "masks")
 
 
 def _is_scene(request: DataOptions) -> bool:
     """Whether an array is read as images whose axes are given, or as one that is cut into tiles."""
-    of_tiles = request.or_fitted("tile") or request.overlap is not None or request.labels is not None
+    given = (request.overlap, request.labels, request.masks)
+    of_tiles = request.or_fitted("tile") or any(each is not None for each in given)
     fitted = (request.schema or {}).get("signal", {}).keys() & {"axes", "wanted"}
     return bool(request.axes or of_tiles or fitted)
 

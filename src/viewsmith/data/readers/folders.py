@@ -23,16 +23,15 @@ from viewsmith.data.image_files import (
     Stack,
     channels_hint,
     channels_joined,
-    check_several,
     contents_of,
     in_memory,
     is_deep,
     stack_of,
-    tiled,
 )
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
+from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of
 from viewsmith.modalities.images.modality import Images
@@ -159,7 +158,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         images.labels = []  # a folder of one folder says nothing of its images
     size = request.or_fitted("image_size")
     names = [_name(file, root) for file in images.files]
-    side, pattern = request.or_fitted("tile"), request.channel_files
+    side, pattern = request.or_fitted("tile") or request.masks is not None, request.channel_files
     pattern = pattern or (request.schema or {}).get("signal", {}).get("channel_files")
     files: Sequence[Any] = images.files
     if pattern:
