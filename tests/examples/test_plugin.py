@@ -184,7 +184,7 @@ def test_a_reader_of_a_plugin_reads_its_files(points, commands):
     refused = found["option of files"]
     assert (
         refused["code"] == 2
-        and "is not a folder of images or" in refused["err"]
+        and "a folder of images or" in refused["err"]
         and "image_size=8 has no effect" in refused["err"]
     )
     listed = json.loads(commands["commands"]["json"]["out"])["readers"]["xyz"]

@@ -43,7 +43,7 @@ from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
-from viewsmith.modalities.images.channels import SMALLEST_SIDE
+from viewsmith.modalities.images.channels import SMALLEST_SIDE, as_pixels
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
 from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
@@ -250,9 +250,7 @@ def _pixel_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> 
             f"--labels {source_name}"
         )
     found = table_rows(frame, dataclasses.replace(request, modality=None, strict=True), source_name)
-    values = np.asarray(found.x)
-    bytes_ = values.clip(0, 255).astype(np.uint8)
-    x = (bytes_ if np.array_equal(bytes_, values) else values).reshape(len(values), math.isqrt(n), -1)
+    x = as_pixels(np.asarray(found.x)).reshape(len(found.x), math.isqrt(n), -1)
     return dataclasses.replace(found, x=x, names=None, modality="images")
 
 

@@ -32,6 +32,12 @@ def channel_ranges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(high > low, low, least), np.where(high > low, high, most)
 
 
+def as_pixels(values: np.ndarray) -> np.ndarray:
+    """Values as uint8 if all of them are whole numbers of that type, else as they are."""
+    pixels = values.clip(0, WHITE).astype(np.uint8)
+    return pixels if np.array_equal(pixels, values) else values
+
+
 def is_photograph(shape: Sequence[int], dtype: object) -> bool:
     """Whether images of this shape, (H, W), (H, W, C) or (C,), are gray or have colors: 8 bits, 1 or 3 channels."""
     channels = 1 if len(shape) == 2 else shape[-1]
