@@ -132,3 +132,23 @@ def test_tiles_that_stay_in_the_file_give_the_same_representations(scene, tmp_pa
         assert call("embed", run, path, "--out", tmp_path / f"{name}.npy").code == 0
     found = [np.load(tmp_path / f"{name}.npy") for name in ("memory", "file")]
     np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-3)
+
+
+def test_a_run_on_the_objects_of_a_mask(scene, tmp_path):
+    path, places = scene
+    yy, xx = np.mgrid[:240, :400]
+    numbers = np.zeros((240, 400), np.uint16)
+    for number, (row, column) in enumerate(places, 1):
+        numbers[np.hypot(yy - row, xx - column) < 9] = number
+    tifffile.imwrite(tmp_path / "mask.tif", numbers)
+    masks = ("--masks", tmp_path / "mask.tif")
+    result = call("fit", path, *masks, "--set", "n_components=4", "--out", tmp_path / "run")
+    assert result.code == 0 and f"--masks {tmp_path / 'mask.tif'}" in result.err, result.err
+    assert call("embed", tmp_path / "run", path, *masks, "--out", tmp_path / "h.csv").code == 0
+    table = pd.read_csv(tmp_path / "h.csv")
+    centers = table[["top", "left"]].to_numpy() + 10  # a square of 20 holds a disk of 17
+    np.testing.assert_array_equal(centers, np.array(places)[table["object"] - 1].clip(10, [230, 390]))
+    assert call("report", tmp_path / "run", *masks).code == 0
+    refused = call("embed", tmp_path / "run", path, *masks, "--out", tmp_path / "h.csv", "--map", tmp_path / "m.tif")
+    assert refused.code == 2 and "--map is for tiles of a grid" in refused.err
+    assert "the samples of the run are objects" in call("embed", tmp_path / "run", path, "--out", "h.csv").err

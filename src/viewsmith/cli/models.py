@@ -138,4 +138,5 @@ def report(
     dataset = None if given is None else early.data_of_run(run, given, read)
     from viewsmith.workflows.runs import write_run_report
 
-    echo(str(write_run_report(run, data=data, dataset=dataset, pictures=True, **read)))
+    of_labels = {name: value for name, value in read.items() if name != "masks"}  # of which the samples are read
+    echo(str(write_run_report(run, data=data, dataset=dataset, pictures=True, **of_labels)))

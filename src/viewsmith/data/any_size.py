@@ -166,7 +166,7 @@ def read_samples(
     path = Path(data)
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
     whole = (folder and "images" in find_reader(path).modalities) or (modality in ("auto", "images") and _is_one(path))
-    if whole and tile is None:
+    if whole and tile is None and read.get("masks") is None:
         before = {**as_before, **read}
         given = {name: before[name] for name in ("axes", "channels", "channel_files") if name in before}
         images = _folder(path, DataOptions(**given))
