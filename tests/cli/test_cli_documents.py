@@ -134,7 +134,7 @@ def workplace(tmp_path, monkeypatch):
 
 
 def write_plates(rng):
-    """Images of wells in three channels, a table of them, and slices in one file."""
+    """Images of wells in three channels, a table of them, slices in one file, and images with masks of objects."""
     import tifffile
 
     Path("wells").mkdir()
@@ -152,6 +152,14 @@ def write_plates(rng):
     for top, left in rng.integers(0, 680, (60, 2)):
         scene[top : top + 20, left : left + 20] += 30_000
     tifffile.imwrite("scene.tif", scene)
+    for place in ("images", "masks"):
+        Path(place).mkdir()
+    for i in range(4):
+        mask = np.zeros((64, 64), np.uint16)
+        for number, (row, column) in enumerate(itertools.product((4, 24, 44), repeat=2), 1):
+            mask[row : row + 12, column : column + 12] = number
+        tifffile.imwrite(f"images/{i}.tif", (rng.normal(900, 90, (64, 64)) + 900 * (mask > 0)).astype(np.uint16))
+        tifffile.imwrite(f"masks/{i}_cp_masks.tif", mask)
     slices = rng.integers(0, 4000, (12, 2, 20, 24)).astype(np.uint16)
     tifffile.imwrite("stack.ome.tif", slices, ome=True, metadata={"axes": "ZCYX"})
 
@@ -162,7 +170,7 @@ def write_recordings(rng):
     import scipy.io
     import soundfile
     import wfdb
-    from edfio import Edf, EdfSignal
+    from edfio import Edf, EdfAnnotation, EdfSignal
 
     for folder in ("words", "songs", "mitdb", "JapaneseVowels"):
         Path(folder).mkdir()
@@ -181,6 +189,14 @@ def write_recordings(rng):
     scipy.io.savemat("emg.mat", {"emg": rng.normal(size=(60_000, 1))})
     night = [EdfSignal(rng.normal(size=6000), 10, label=name) for name in ("Fpz-Cz", "Pz-Oz", "EMG")]
     Edf(night).write("night.edf")
+    Path("sleep-edf").mkdir()
+    for name in ("SC4001E", "SC4011E"):
+        signal = EdfSignal(rng.normal(size=12_000), 10, label="EEG Fpz-Cz")
+        Edf([signal]).write(f"sleep-edf/{name}0-PSG.edf")
+        stages = [EdfAnnotation(30.0 * i, 30.0, f"Sleep stage {'W1'[i % 2]}") for i in range(40)]
+        Edf([], annotations=stages).write(f"sleep-edf/{name}C-Hypnogram.edf")
+    steps = [{"t": t, "user": i, "activity": "ab"[t // 400], "x": rng.normal()} for i in range(4) for t in range(800)]
+    pd.DataFrame(steps).to_csv("activities.csv", index=False)
     for name in ("100", "101"):
         signal = {"units": ["mV"], "sig_name": ["MLII"], "fmt": ["16"], "p_signal": rng.normal(size=(3000, 1))}
         wfdb.wrsamp(name, fs=50, write_dir="mitdb", **signal)
