@@ -21,9 +21,10 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
-def test_each_file_is_a_recording(folder):
+def test_each_file_is_a_recording(folder, capsys):
     with pytest.warns(UserWarning, match="columns of text are no channels, left out: note"):
         data = load_dataset(folder, modality="series")
+    assert "6 recordings, whose channels are the columns x, y" in capsys.readouterr().err
     assert data.x.shape == (6, 2, 25) and data.y.tolist() == ["run"] * 3 + ["walk"] * 3
     assert data.schema["signal"]["rate"] == 50 and data.schema["signal"]["channels"] == ["x", "y"]
     assert data.row_names[0] == "run/0.csv" and np.isnan(data.x[0, 0, 20:]).all() and data.x[1, 1, 0] == 2

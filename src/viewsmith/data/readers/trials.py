@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from viewsmith.core.errors import InputError, name_list, warn
+from viewsmith.core.errors import InputError, name_list, say, warn
 from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES
@@ -52,6 +52,8 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
         (found,) = by_moments(frame, channels, columns, str(file))
         label = found.label if in_files else label
         recordings.append(replace(found, name=name_in(path, file), label=label))
+    if request.schema is None:
+        say(f"{path}: {len(recordings):,} recordings, whose channels are the columns {name_list(channels)}")
     if left:
         warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
     made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
