@@ -482,7 +482,7 @@ def half(seed: int, n: int = 10_000, length: int = 200, word: bytes = b"TTGACAGG
 def shuffled(text: str, rng: np.random.Generator) -> str:
     """A random text with the same pairs of letters, by a random Euler path (Altschul and Erickson 1985)."""
     while True:
-        following: dict[str, list[str]] = {letter: [] for letter in set(text)}
+        following: dict[str, list[str]] = {letter: [] for letter in dict.fromkeys(text)}
         for a, b in itertools.pairwise(text):
             following[a].append(b)
         last = {a: str(rng.choice(b)) for a, b in following.items() if b and a != text[-1]}
