@@ -310,13 +310,34 @@ MUTATIONS = {
         "tests/modalities/test_modalities_series_gaps.py",
     ),
     "tiles at the edge": Mutation(
-        "data/image_files.py",
+        "data/tiles.py",
         "[*range(0, size - side, step), size - side]",
         "[*range(0, size - side + 1, step)]",
         "tests/data/test_data_tiles.py",
     ),
     "tiles without data": Mutation(
-        "data/image_files.py", ".any(axis=1) & ~holes", ".any(axis=1)", "tests/data/test_data_tiles.py"
+        "data/tiles.py", ".any(axis=1) & ~holes", ".any(axis=1)", "tests/data/test_data_tiles.py"
+    ),
+    "objects at the edge": Mutation(
+        "data/objects.py",
+        "np.clip(centers - side // 2, 0, shapes - side)",
+        "centers - side // 2",
+        "tests/data/test_data_objects.py",
+    ),
+    "numbers of objects": Mutation(
+        "data/objects.py",
+        "enumerate(find_objects(whole), 1)",
+        "enumerate(find_objects(whole))",
+        "tests/data/test_data_objects.py",
+    ),
+    "a first row that is data": Mutation(
+        "data/readers/text_tables.py",
+        "return ordered and not any(",
+        "return ordered or not any(",
+        "tests/data/test_data_text_tables.py",
+    ),
+    "ends of annotations": Mutation(
+        "data/recordings.py", "or second < end):", "or second >= 0):", "tests/data/test_data_recordings.py"
     ),
     "range of a dark channel": Mutation(
         "modalities/images/channels.py",
