@@ -78,7 +78,7 @@ def read_tenx_file(path: Path, request: DataOptions) -> FileContents:
         groups = [group for group in file.values() if hasattr(group, "keys") and {"barcodes", "indptr"} <= set(group)]
         if not groups:
             refuse(path, path.suffix)
-            raise InputError(f"{path} is an HDF5 file without counts of 10x, expected its groups matrix/barcodes, ...")
+            raise InputError(f"{path} is an HDF5 file without counts of 10x, and without an array of samples, X")
         if len(groups) > 1:
             raise InputError(f"{path} has counts of the genomes {name_list(list(file))}, expected one: save one alone")
         group = groups[0]

@@ -171,7 +171,7 @@ def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n:
 _PIXEL = re.compile(r"(?i)(pixel|px|p)[_ ]?\d+([x_]\d+)?")  # names of columns
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
-RENAME = "rename them (is there a header line?)"
+RENAME = "rename them; if the first line is data: --header no"
 
 
 @reader(
