@@ -33,6 +33,19 @@ def test_each_file_is_a_recording(folder, capsys):
     assert load_dataset(folder, modality="series", length="0.2s").x.shape == (12, 2, 10)
 
 
+def test_tables_about_the_recordings_are_no_recordings(folder, tmp_path):
+    names = [f"{'run' if i % 2 == 0 else 'walk'}/{i}.csv" for i in range(6)]
+    pd.DataFrame({"file": names, "person": list("uuuvvv")}).to_csv(folder / "people.csv", index=False)
+    (folder / "README.txt").write_text("Made by hand.\n")
+    data = load_dataset(folder, modality="series", label="person")
+    assert dict(zip(data.row_names, data.y, strict=True)) == dict(zip(names, "uuuvvv", strict=True))
+    for name in names:
+        (folder / name).rename(folder / name.split("/")[1])
+    pd.DataFrame({"file": [name.split("/")[1] for name in names], "kind": list("ababab")}).to_csv(folder / "people.csv")
+    flat = load_dataset(folder, modality="series", label="kind", labels=folder / "people.csv")
+    assert flat.y.tolist() == list("ababab")
+
+
 def test_a_column_of_numbers_without_a_name(tmp_path):
     for i in range(4):
         np.savetxt(tmp_path / f"{i}.txt", rng.integers(-99, 99, 30), fmt="%d")  # as the EEG of Bonn

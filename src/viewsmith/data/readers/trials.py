@@ -32,6 +32,10 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
             refuse_folder(path, by_ending())
         except InputError as error:
             raise InputError(f"{error}; if each is a recording, a row for each moment: --modality series") from error
+    train = {file for file, _ in files[:n_train]} if n_train is not None else None
+    inner = any(file.parent != path for file, _ in files)  # then tables beside the folders are about the recordings
+    files = [each for each in files if not (_is_about(each[0], request) or (inner and each[0].parent == path))]
+    n_train = None if train is None else sum(file in train for file, _ in files)
     recordings, channels, left = list[Recording](), list[str](), set[str]()
     time, in_files = request.or_fitted("time"), None
     for file, label in files:
@@ -59,3 +63,8 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
     made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
     kept: dict[str, Any] = {"header": request.header} | ({} if time is None else {"time": time})
     return replace(made, options=made.options | kept)
+
+
+def _is_about(file: Path, request: DataOptions) -> bool:
+    """Whether a file of the folder is the table of labels, or a text about the data."""
+    return file.stem.lower() == "readme" or (request.labels is not None and file.samefile(request.labels))
