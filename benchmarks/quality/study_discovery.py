@@ -728,7 +728,7 @@ def cells(quick: bool = False) -> list[Cell]:
         found += [Cell(f"{kind}, {name}", "discovery", 0, work(in_family, kind, name, 0)) for name in names]
     for kind in ("textures", "textures, several", "fragments", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
-    found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
+    found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(2 * DRAWS)]
     found += [Cell("one kind", "discovery", seed, work(one_kind, seed)) for seed in range(DRAWS)]
     found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in (SMEARS, *COSTS)]
     given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
