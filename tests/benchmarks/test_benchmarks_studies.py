@@ -45,7 +45,7 @@ SIZES = {
     "pinda_table2": 120,
     "metaug_table1": 22,
     "crl_tac_mnist": 39,
-    "study_discovery": 277,
+    "study_discovery": 297,
     "study_pieces": 39,
     "study_q": 7,
     "study_acceptance": 102,
