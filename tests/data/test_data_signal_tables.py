@@ -144,6 +144,11 @@ def test_labels_of_moments_are_those_of_windows(tmp_path):
     data = load_dataset(tmp_path / "m.csv", modality="series", length="20", label="stage")
     assert data.x.shape == (6, 2, 20) and data.y.tolist() == ["a"] * 2 + ["b"] * 4
     assert load_dataset(tmp_path / "m.csv", schema=data.schema).y.tolist() == data.y.tolist()
+    timed = load_dataset(tmp_path / "m.csv", modality="series", length="2s", rate=10, label="stage")
+    assert timed.y.tolist() == data.y.tolist()
+    frame.assign(stage=[None] * 40 + ["b"] * 60 + [None] * 20).to_csv(tmp_path / "gaps.csv", index=False)
+    gaps = load_dataset(tmp_path / "gaps.csv", modality="series", length="20", label="stage")
+    assert gaps.y.tolist() == ["none"] * 2 + ["b"] * 3 + ["none"]
     (tmp_path / "set").mkdir()
     for i in range(2):
         frame.to_csv(tmp_path / "set" / f"{i}.csv", index=False)

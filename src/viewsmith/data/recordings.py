@@ -80,7 +80,7 @@ class Recording:
     channels: Sequence[str] = ()  # names; empty: numbers from 0
     label: Any = None
     group: Any = None
-    #: Begin and end in seconds, and a text; without an end it lasts until the next one.
+    #: Begin and end in seconds, or in points without a rate, and a text; without an end it lasts until the next one.
     annotations: Sequence[tuple[float, float | None, str]] = ()
 
     def time(self, points: float) -> str:
@@ -348,13 +348,17 @@ def _one_rate(
 
 def _resampled(recording: Recording, rate: float) -> Recording:
     """A recording at another rate, by a polyphase filter."""
-    if recording.rate in (None, rate):
-        return replace(recording, rate=rate)
+    if recording.rate is None:  # annotations were in points
+        ends = [None if end is None else end / rate for _, end, _ in recording.annotations]
+        notes = [(begin / rate, end, text) for (begin, _, text), end in zip(recording.annotations, ends, strict=True)]
+        return replace(recording, rate=rate, annotations=notes)
+    if recording.rate == rate:
+        return recording
     from fractions import Fraction
 
     from scipy.signal import resample_poly
 
-    ratio = (Fraction(rate) / Fraction(recording.rate or rate)).limit_denominator(10_000)
+    ratio = (Fraction(rate) / Fraction(recording.rate)).limit_denominator(10_000)
     x = resample_poly(np.asarray(recording.x), ratio.numerator, ratio.denominator, axis=1)
     return replace(recording, x=x.astype(np.float32), rate=rate)
 

@@ -462,18 +462,19 @@ def by_moments(frame: pd.DataFrame, channels: list[str], options: dict[str, Any]
         x[:, places] = values.T
         group = _one_value(part, options["groups"], each, source_name)
         labels = None if options["label"] is None else part[options["label"]].to_numpy()[order]
-        several = labels is not None and len(pd.unique(labels)) > 1
-        label = None if labels is None or several else labels[0]
-        notes = _runs(labels, places / (rate or 1)) if labels is not None and several else []
-        found.append(Recording(x, str(each), rate, channels, label, group, notes))
+        kinds = [] if labels is None else pd.unique(labels).tolist()
+        notes = _runs(labels, places / (rate or 1)) if labels is not None and len(kinds) > 1 else []
+        found.append(Recording(x, str(each), rate, channels, kinds[0] if len(kinds) == 1 else None, group, notes))
     return found
 
 
 def _runs(labels: np.ndarray, times: np.ndarray) -> list[tuple[float, float | None, str]]:
-    """Where labels of moments are the same: begin, end and label, as annotations."""
-    starts = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
+    """Where labels of moments are the same: begin, end and label, as annotations; none where they are missing."""
+    codes, names = pd.factorize(labels)  # -1: missing
+    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
     ends = [*times[starts[1:]].tolist(), None]
-    return [(float(times[at]), end, str(labels[at])) for at, end in zip(starts, ends, strict=True)]
+    runs = zip(starts, ends, strict=True)
+    return [(float(times[at]), end, str(names[codes[at]])) for at, end in runs if codes[at] >= 0]
 
 
 def _seconds(column: Any, source_name: str) -> tuple[Any, bool]:
