@@ -209,39 +209,25 @@ _DICOM = Format(
 )
 
 
-_AS_IMAGES = "reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)"
-#: Files of CIFAR by the name of one of them: those of the train split, those of the test split, the name of labels.
-_CIFAR = {"data_batch_1": ("data_batch_*", "test_batch", "labels"), "train": ("train", "test", "fine_labels")}
-_PICKLES = (
-    "import numpy as np, pathlib, pickle; p = pathlib.Path({{path}}); "
-    "a, b = ([pickle.loads(f.read_bytes(), encoding='bytes') for f in sorted(p.glob(n))] for n in ('{0}', '{1}')); "
-    f"x = lambda d: np.concatenate([i[b'data'] for i in d]).{_AS_IMAGES}; "
-    "y = lambda d: np.concatenate([i[b'{2}'] for i in d]); "
-    "np.savez({{out}}, X_train=x(a), y_train=y(a), X_test=x(b), y_test=y(b))"
-)
-_BINARY = Format(
+_CIFAR = Format(
     "",
     "import numpy as np, pathlib; p = pathlib.Path({path}); "
     "a, b = (np.concatenate([np.fromfile(f, 'u1').reshape(-1, 3073) for f in sorted(p.glob(n))]) "
-    f"for n in ('data_batch_*', 'test_batch*')); x = lambda d: d[:, 1:].{_AS_IMAGES}; "
+    "for n in ('data_batch_*', 'test_batch*')); x = lambda d: d[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1); "
     "np.savez({out}, X_train=x(a), y_train=a[:, 0], X_test=x(b), y_test=b[:, 0])",
     suffix=".npz",
 )
 
 
 def _refuse_cifar(folder: Path) -> None:
-    """Raise InputError for a folder of CIFAR as Python or C programs read it, with the line that converts it."""
+    """Raise InputError for a folder of CIFAR as programs in C or Python read it, with the way on."""
     if (folder / "data_batch_1.bin").is_file():
-        raise InputError(f"{folder} has the files of CIFAR-10 for C programs: {command(folder, _BINARY)}")
-    for name, (train, test, labels) in _CIFAR.items():
-        if (file := folder / name).is_file():
-            with file.open("rb") as opened:
-                pickled = opened.read(1) == b"\x80"
-            if pickled:
-                line = command(folder, Format("", _PICKLES.format(train, test, labels), suffix=".npz"))
-                raise InputError(
-                    f"{folder} has pickles of CIFAR, which can run code: if you know where they are from, {line}"
-                )
+        raise InputError(f"{folder} has the files of CIFAR-10 for C programs: {command(folder, _CIFAR)}")
+    if (folder / "batches.meta").is_file() or all((folder / name).is_file() for name in ("meta", "train", "test")):
+        raise InputError(
+            f"{folder} has pickles of CIFAR, which are never opened, because they can run code: give the version for C "
+            "programs (cifar-10-batches-bin), or files of parquet or images"
+        )
 
 
 def _is_dicom(path: Path) -> bool:
