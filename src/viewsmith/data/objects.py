@@ -1,6 +1,6 @@
 """Objects of images, such as cells, as samples: squares around those that masks of a segmentation have."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +46,14 @@ def find_mask(masks: Path, name: str, *, alone: bool) -> Path:
     )
 
 
-def objects_of(masks: Sequence[np.ndarray], side: int | None, source_name: str) -> Objects:
+def objects_of(masks: Iterable[np.ndarray], side: int | None, source_name: str) -> Objects:
     """The objects of masks, (H, W) each, of which a pixel has the number of its object, or 0; of a mask with one number
     alone its connected parts. Without a side the square holds most objects. It stays within the image."""
     from scipy.ndimage import find_objects, label
 
-    boxes, numbers, image = [], [], []
+    boxes, numbers, image, sides = [], [], [], []
     for i, mask in enumerate(masks):
+        sides.append(mask.shape)
         if mask.dtype.kind == "f" and not np.array_equal(mask, np.round(mask)):
             raise InputError(
                 f"{source_name}: a mask has {mask.dtype} values with fractions, expected numbers of objects"
@@ -71,13 +72,13 @@ def objects_of(masks: Sequence[np.ndarray], side: int | None, source_name: str) 
     sizes = np.maximum(box[:, 1] - box[:, 0], box[:, 3] - box[:, 2])
     if side is None:
         side = max(SMALLEST, STEP * int(np.ceil(np.percentile(sizes, OF_SIZES) / STEP)))
-        side = min(side, *(min(mask.shape) for mask in masks))
+        side = min(side, *map(min, sides))
     larger = int((sizes > side).sum())
     say(
         f"{source_name}: {pluralize(len(box), 'object')} of {sizes.min()} to {sizes.max()} pixels, each in a square of "
         f"{side}{f', {larger:,} are larger' if larger else ''} (another side: --tile)"
     )
-    shapes = np.array([mask.shape for mask in masks])[of]
+    shapes = np.array(sides)[of]
     centers = np.stack([box[:, 0] + box[:, 1], box[:, 2] + box[:, 3]], 1) // 2
     starts = np.clip(centers - side // 2, 0, shapes - side)
     return Objects(np.column_stack([of, starts]), np.array(numbers), side)

@@ -302,7 +302,7 @@ def _unpacked(packed: dict[str, Any] | None) -> np.ndarray | None:
     return None if packed is None else np.array(packed["values"], dtype=packed["dtype"])
 
 
-_TABLES_OF_LABELS = ("*.csv", "*/*.csv")
+FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
 
 
 def table_of_names(names: list[str], request: DataOptions, folder: Path | None) -> Any:
@@ -311,12 +311,9 @@ def table_of_names(names: list[str], request: DataOptions, folder: Path | None) 
     import pandas as pd
 
     asked = request.labels is not None
-    below = ("*.csv", "*/*.csv")
-    files = (
-        [request.labels] if asked else [] if folder is None else [f for at in below for f in sorted(folder.glob(at))]
-    )
-    for file in files:
-        assert file is not None
+    beside, below = ([] if folder is None else sorted(folder.glob(at)) for at in ("*.csv", "*/*.csv"))
+    found_there = beside + (below if len(below) <= FEW_TABLES else [])
+    for file in found_there if request.labels is None else [request.labels]:
         try:
             with reading(str(file), "a table of labels"):
                 table = pd.read_csv(file, sep=None, engine="python")

@@ -3,7 +3,7 @@ readers of one image file."""
 
 import mmap
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -151,9 +151,13 @@ def _objects(stack: Stack, request: DataOptions, names: Sequence[str], source_na
         return None
     if request.overlap is not None:
         raise InputError("overlap is for tiles of a grid, and masks were given: leave it out")
-    masks = []
+    return objects_of(_masks(request.masks, stack, names), request.or_fitted("tile"), str(request.masks))
+
+
+def _masks(masks: Path, stack: Stack, names: Sequence[str]) -> Iterator[np.ndarray]:
+    """The mask (H, W) of each image of a stack."""
     for file, name in zip(stack.files, names, strict=True):
-        path = find_mask(request.masks, name, alone=len(stack.files) == 1)
+        path = find_mask(masks, name, alone=len(stack.files) == 1)
         found = image_file(path).with_axes(None, alone=True)
         if found.sides != file.sides or found.channels > 1 or found.count not in (1, file.count):
             raise InputError(
@@ -161,8 +165,7 @@ def _objects(stack: Stack, request: DataOptions, names: Sequence[str], source_na
                 "the number of an object, or 0, in each pixel"
             )
         planes = found.images()[..., 0]
-        masks += [planes[min(i, found.count - 1)] for i in range(file.count)]
-    return objects_of(masks, request.or_fitted("tile"), str(request.masks))
+        yield from (planes[min(i, found.count - 1)] for i in range(file.count))
 
 
 def _label_map(path: Path, stack: Stack) -> np.ndarray:

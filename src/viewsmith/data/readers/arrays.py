@@ -152,7 +152,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
 
 
 def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
-    """What is read of the arrays of an archive, of .npz or HDF5, whose names `keys` has by the usual ones."""
+    """What is read of the arrays of an archive, of .npz or HDF5, of which `keys` has the names by ours."""
     for label, rows in _LABELS_OF.items():
         if label in keys and rows not in keys:
             raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")

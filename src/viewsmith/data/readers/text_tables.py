@@ -5,6 +5,7 @@ import dataclasses
 import io
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -233,49 +234,32 @@ def _missing(cells: pd.Series) -> pd.Series:
     return cells.isin(["", *_MISSING])
 
 
-@reader(
-    "csv",
-    *(".csv", ".csv.gz"),
-    help="a table separated by commas, semicolons or tabs",
-    noun="a .csv table",
-    options=("header",),
-    table=True,
-    once=True,
-    example="patients.csv --label diagnosis",
-)
-def read_csv(path: Path, request: DataOptions) -> FileContents:
-    """Table separated by commas; if its first line has none, by semicolons or tabs."""
-    return _rows(path, request, *text_frame(path, request))
+# Decorators are applied from the last one on, which is the first one of lists.
+of_text = partial(reader, options=("header",), table=True, once=True)
 
 
-@reader(
-    "tsv",
-    *(".tsv", ".tsv.gz"),
-    help="a table separated by tabs",
-    noun="a .tsv table",
-    options=("header",),
-    table=True,
-    once=True,
-    example="genes.tsv --drop id",
-)
-def read_tsv(path: Path, request: DataOptions) -> FileContents:
-    """Table separated by tabs."""
-    return _rows(path, request, *text_frame(path, request))
-
-
-@reader(
+@of_text(
     "text",
     *(".txt", ".dat", ".data"),
     help="a table separated by spaces, tabs, commas or semicolons; comments (#) before it may name its columns",
     noun="a text table",
-    options=("header",),
-    table=True,
-    once=True,
     example="iris.data --label 4",
 )
-def read_text(path: Path, request: DataOptions) -> FileContents:
-    """Table whose lines have equal numbers of fields."""
-    return _rows(path, request, *text_frame(path, request))
+@of_text(
+    "tsv", *(".tsv", ".tsv.gz"), help="a table separated by tabs", noun="a .tsv table", example="genes.tsv --drop id"
+)
+@of_text(
+    "csv",
+    *(".csv", ".csv.gz"),
+    help="a table separated by commas, semicolons or tabs",
+    noun="a .csv table",
+    example="patients.csv --label diagnosis",
+)
+def read_text_table(path: Path, request: DataOptions) -> FileContents:
+    """Table separated by what its ending says, or by what gives its lines equal numbers of fields."""
+    frame, options = text_frame(path, request)
+    found = table_rows(frame, request, str(path))
+    return dataclasses.replace(found, options=found.options | options)
 
 
 def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -299,11 +283,6 @@ def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str
     elif found.comments and len(last := found.split(found.comments[-1].strip("# "))) == width:
         names = last
     return _frame(path, request, found.separator, skipped, names)
-
-
-def _rows(path: Path, request: DataOptions, frame: pd.DataFrame, options: dict[str, Any]) -> FileContents:
-    found = table_rows(frame, request, str(path))
-    return dataclasses.replace(found, options=found.options | options)
 
 
 def first_rows(path: Path) -> pd.DataFrame:
