@@ -80,7 +80,11 @@ def test_labels_and_groups_of_a_table_of_file_names(tmp_path, capsys):
     other = load_dataset(tmp_path / "set", label="digit", labels=tmp_path / "stems.tsv")
     assert other.y.tolist() == data.y.tolist()
     stems[1:].to_csv(tmp_path / "few.csv", index=False)
-    message = refusal(load_dataset, tmp_path / "set", label="digit", labels=tmp_path / "few.csv")
+    few = {"label": "digit", "labels": tmp_path / "few.csv", "schema": other.schema}
+    with pytest.warns(UserWarning, match="no row of 1 sample of 12, such as recordings/"):
+        assert (load_dataset(tmp_path / "set", **few).y == -1).sum() == 1
+    stems.assign(file="?").to_csv(tmp_path / "few.csv", index=False)
+    message = refusal(load_dataset, tmp_path / "set", **few)
     assert "no column with the names of all samples, such as recordings/0.wav" in message
     (tmp_path / "set" / "meta").mkdir()
     (tmp_path / "set" / "labels.csv").rename(tmp_path / "set" / "meta" / "labels.csv")  # as in ESC-50

@@ -1,8 +1,10 @@
 """Tables of numbers (strict): which columns become features, and later files for a fitted run."""
 
+import bz2
 import functools
 import gzip
 import json
+import lzma
 import sys
 
 import numpy as np
@@ -321,7 +323,16 @@ def test_other_text_with_commas_stays_text(csv, cells):
     assert "1 column that is not numbers: b" in refusal(load_dataset, csv(f"a,b\n{rows}"))
 
 
-def test_tables_compressed_by_gzip(csv):
+@pytest.mark.parametrize("pack", [gzip, bz2, lzma])
+def test_packed_tables(csv, pack):
+    ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[pack]
+    for kind, mark in (("csv", b","), ("tsv", b"\t"), ("txt", b" "), ("txt", b";")):
+        text = b"# made by R\na,b\n1,2\n3,4\n".replace(b",", mark)[12 * (kind != "txt") :]
+        np.testing.assert_array_equal(load_dataset(csv(pack.compress(text), f"t.{kind}.{ending}")).x, [[1, 2], [3, 4]])
+    assert "able" in refusal(load_dataset, csv(pack.compress(text)[:-20], f"d.txt.{ending}"))
+
+
+def test_tables_packed_by_gzip(csv):
     text = b"a,b\n1,2\n3,4\n"
     np.testing.assert_array_equal(load_dataset(csv(gzip.compress(text), "t.csv.gz")).x, [[1, 2], [3, 4]])
     np.testing.assert_array_equal(

@@ -214,7 +214,7 @@ def test_gaps_of_proteins(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "shape"),
     [
-        ("a.tab", "x\ty\nc1\t1\t2\nc2\t3\t4.5\n", (2, 2)),  # names of rows without a name, as R writes them
+        ("a.tbl", "x\ty\nc1\t1\t2\nc2\t3\t4.5\n", (2, 2)),  # names of rows without a name, as R writes them
         ("a.cat", "#  1 NUMBER\n#  2 X\n  1  2.5 3\n  2  4.5 -1\n 3 1 1\n", (3, 3)),
         ("a", "u v\n1 2\n3 1\n", (2, 2)),
     ],

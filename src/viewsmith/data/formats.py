@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, TEXT_TABLES, check_source, extension_of, file_of, is_result
+from viewsmith.data.places import BUILTIN, PACKED, TEXT_TABLES, check_source, extension_of, file_of, is_result
 from viewsmith.data.unread import MOST_FILES, advice, refuse
 
 
@@ -132,7 +132,7 @@ def find_reader(path: Path) -> Entry:
         hint = advice(ending, path)
         if hint:
             raise InputError(f"{path} has {given}; {hint}")
-        known = " ".join(ending for ending in by_ending() if not ending.endswith((".gz", "/")))
+        known = " ".join(ending for ending in by_ending() if not ending.endswith((*PACKED, "/")))
         raise InputError(
             f"{path} has {given}; expected {known}, a folder of images, or one of the built-in {', '.join(BUILTIN)}"
         )

@@ -1,8 +1,12 @@
 """Whether data, runs and places for results exist, without torch: what a command can refuse before anything is read;
 and addresses of the Hugging Face Hub, ``hf://OWNER/NAME``."""
 
+import bz2
+import gzip
+import lzma
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +22,11 @@ DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
 FITS = (".fits", ".fit", ".fts", ".fits.gz")
 INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
-TEXTS = (".txt", ".dat", ".data")  # tables whose separator is found
-TEXT_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *TEXTS)
+#: What opens packed files, by their last ending.
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+CSV, TSV = ((kind, *(kind + ending for ending in PACKED)) for kind in (".csv", ".tsv"))
+TEXTS = (".txt", *(f".txt{ending}" for ending in PACKED), ".dat", ".data", ".tab")  # whose separator is found
+TEXT_TABLES = (*CSV, *TSV, *TEXTS)
 VALIDATION = ("val", "valid", "validation", "dev")  # folders that are the test split where there is no other
 
 #: Kinds of data that are letters.
@@ -51,7 +58,14 @@ def file_of(path: Path) -> tuple[Path, str]:
 def extension_of(path: Path) -> str:
     """The extension of a file; compressed files have two: reads.fa.gz. Of FILE::TABLE that of the file."""
     path = file_of(path)[0]
-    return "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+    return "".join(path.suffixes[-2:]) if path.suffix.lower() in PACKED else path.suffix
+
+
+def open_packed(path: Path) -> Any:
+    """The bytes of a file, plain or packed by gzip, which its first ones say, by bzip2 or xz."""
+    with path.open("rb") as file:
+        ending = ".gz" if file.read(2) == b"\x1f\x8b" else path.suffix.lower().replace(".gz", "")
+    return PACKED.get(ending, open)(path, "rb")
 
 
 def check_source(source: str | Path) -> None:

@@ -3,7 +3,6 @@ in which each piece is claimed, and files that one process reads for all.
 """
 
 import contextlib
-import gzip
 import hashlib
 import io
 import json
@@ -21,11 +20,12 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, suggest, warn
+from viewsmith.core.errors import InputError, one_line, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, check_size, return_freed_memory, stamp
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import open_packed
 
 T = TypeVar("T")
 HEARTBEAT = 10.0  # seconds between two renewals of a claim
@@ -183,9 +183,9 @@ def reading(source_name: str, kind: str) -> Iterator[None]:
 class _Counted(io.RawIOBase):
     """The bytes of a file, unpacked, up to `memory_limit`."""
 
-    def __init__(self, path: Path, compressed: bool, advice: str) -> None:
+    def __init__(self, path: Path, advice: str) -> None:
         super().__init__()
-        self._file: Any = (gzip.open if compressed else open)(path, "rb")
+        self._file = open_packed(path)
         self._name, self._advice, self._count = str(path), advice, 0
 
     def readable(self) -> bool:
@@ -203,10 +203,10 @@ class _Counted(io.RawIOBase):
         super().close()
 
 
-def open_text(path: Path, compressed: bool, advice: str) -> IO[bytes]:
-    """A text file that is going to be read as a whole, plain or compressed by gzip. Reading raises InputError, with
-    `advice`, for one that is larger than the memory: a small compressed file may unpack to any size."""
-    return io.BufferedReader(_Counted(path, compressed, advice), 2**20)
+def open_text(path: Path, advice: str) -> IO[bytes]:
+    """A text file that is going to be read as a whole, plain or packed. Reading raises InputError, with `advice`, for
+    one that is larger than the memory: a small packed file may unpack to any size."""
+    return io.BufferedReader(_Counted(path, advice), 2**20)
 
 
 # What a label or the name of a group may be, for a text file to give it back as it was.
@@ -300,56 +300,3 @@ def _packed(array: np.ndarray | None) -> dict[str, Any] | None:
 
 def _unpacked(packed: dict[str, Any] | None) -> np.ndarray | None:
     return None if packed is None else np.array(packed["values"], dtype=packed["dtype"])
-
-
-FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
-
-
-def table_of_names(names: list[str], request: DataOptions, folder: Path | None) -> Any:
-    """The table of labels, in the order of the names: the given file, or one in the folder, or below, that has all
-    names; ``attrs["file"]`` is its path."""
-    import pandas as pd
-
-    asked = request.labels is not None
-    beside, below = ([] if folder is None else sorted(folder.glob(at)) for at in ("*.csv", "*/*.csv"))
-    found_there = beside + (below if len(below) <= FEW_TABLES else [])
-    for file in found_there if request.labels is None else [request.labels]:
-        try:
-            with reading(str(file), "a table of labels"):
-                table = pd.read_csv(file, sep=None, engine="python")
-        except InputError:
-            if asked:
-                raise
-            continue
-        for column in table.columns:
-            keys = table[column].astype(str)
-            for known in (names, [Path(name).name for name in names], [Path(name).stem for name in names]):
-                if keys.is_unique and set(known) <= set(keys):
-                    found = table.set_index(keys).loc[known].reset_index(drop=True)
-                    found.attrs["file"] = str(file)
-                    return found
-        if asked:
-            raise InputError(
-                f"{file} has no column with the names of all samples, such as {names[0]}: expected a table with one "
-                "row for each, and labels in other columns"
-            )
-    return None
-
-
-def column_of(table: Any, option: str, request: DataOptions, source_name: str) -> np.ndarray | None:
-    """The column of a table of labels that an option names; None without a name, and where only the run that was fitted
-    has it."""
-    name = request.or_fitted(option)
-    if name is None or (getattr(request, option) is None and name not in getattr(table, "columns", ())):
-        return None
-    if table is None:
-        raise InputError(
-            f"{source_name} has no table of labels for {option}={one_line(name, 60)}: give one with a column of the "
-            "names of samples (--labels FILE.csv)"
-        )
-    columns = [str(column) for column in table.columns]
-    if name not in columns:
-        hint = suggest(name, columns, "the columns of the table of labels are")
-        raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
-    found: np.ndarray = table[name].to_numpy()
-    return found.astype(str) if found.dtype == object and all(isinstance(each, str) for each in found) else found

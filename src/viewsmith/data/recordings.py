@@ -15,9 +15,10 @@ from scipy import ndimage
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
+from viewsmith.data.label_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import VALIDATION
-from viewsmith.data.reading import FileContents, column_of, table_of_names
+from viewsmith.data.reading import FileContents
 from viewsmith.modalities.series.modality import SHORTEST, padded, warn_gaps
 
 #: Options of `load_dataset` of all readers of recordings.

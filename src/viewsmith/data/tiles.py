@@ -17,6 +17,7 @@ from viewsmith.data.dataset import Tiles
 from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.image_files import OPTIONS, UNKNOWN, ImageFile, Stack, contents_of, image_file, in_memory, stack_of
 from viewsmith.data.label_maps import classes_of_tiles, fields_of_tiles
+from viewsmith.data.label_tables import column_of, table_of_objects, table_options
 from viewsmith.data.objects import Objects, find_mask, objects_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
@@ -30,6 +31,8 @@ KEPT = 2**28
 
 #: Tiles in which the range of the channels of a scene is found, and the part of it below which a tile is empty.
 RANGED, FLAT = 64, 1 / 20
+#: Fields of `FileContents` that a table of labels gives, and the options that name its columns.
+OF_TABLE = {"y": "label", "groups": "groups"}
 OPENED = 8  # scenes that are open at once
 
 
@@ -84,11 +87,18 @@ class TileRows(RowSource):
 
 
 def tiled(
-    stack: Stack, request: DataOptions, names: Sequence[str], source_name: str, n_train: int | None = None, **more: Any
+    stack: Stack,
+    request: DataOptions,
+    names: Sequence[str],
+    source_name: str,
+    n_train: int | None = None,
+    folder: Path | None = None,
+    of_images: bool = False,
+    **more: Any,
 ) -> FileContents:
     """The tiles of the images of a stack, without empty ones, or the squares around the objects of their masks; `more`
     are labels and groups of its files, a map of the classes of a scene as `labels`, and further fields of
-    `FileContents`."""
+    `FileContents`. Unless they are `of_images`, labels of objects may be in a table, also in the folder."""
     side, overlap = request.or_fitted("tile"), request.or_fitted("overlap")
     objects = _objects(stack, request, names, source_name)
     if objects is not None:
@@ -126,11 +136,10 @@ def tiled(
     for name in ("y", "groups"):
         if more.get(name) is not None:
             more[name] = more[name][of_file]
-    if (labels := more.pop("labels", None)) is not None and objects is not None:
-        raise InputError(
-            f"labels={labels} is a map for the tiles of a scene, and masks were given: leave one of them out"
-        )
-    if labels is not None:
+    labels = more.pop("labels", None)
+    if objects is not None and not of_images:
+        more |= _of_objects(where, objects.numbers[kept], request, folder, source_name)
+    elif labels is not None:
         more["y"] = classes_of_tiles(_label_map(labels, stack), rows.places, side, labels)
         where = replace(where, fields=fields_of_tiles(more["y"], rows.places, side, side - overlap))
     train = None if n_train is None else int((of_file < n_train).sum())
@@ -152,6 +161,17 @@ def _objects(stack: Stack, request: DataOptions, names: Sequence[str], source_na
     if request.overlap is not None:
         raise InputError("overlap is for tiles of a grid, and masks were given: leave it out")
     return objects_of(_masks(request.masks, stack, names), request.or_fitted("tile"), str(request.masks))
+
+
+def _of_objects(
+    where: Tiles, numbers: np.ndarray, request: DataOptions, folder: Path | None, source_name: str
+) -> dict[str, np.ndarray]:
+    """Labels and groups of objects, if a table has them."""
+    if request.or_fitted("label") is None and request.or_fitted("groups") is None:
+        return {}
+    table = table_of_objects(where.wholes.tolist(), numbers, request, folder)
+    found = {name: column_of(table, option, request, source_name) for name, option in OF_TABLE.items()}
+    return {name: values for name, values in found.items() if values is not None}
 
 
 def _masks(masks: Path, stack: Stack, names: Sequence[str]) -> Iterator[np.ndarray]:
@@ -215,7 +235,8 @@ def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:
 
 def read_file(path: Path, request: DataOptions) -> FileContents:
     """The images of one file, all but rows, columns and channels counts them; or their tiles."""
-    request.check_no_table_options(str(path))
+    of_objects = request if request.masks is None else replace(request, label=None)
+    of_objects.check_no_table_options(str(path))
     side = request.or_fitted("tile") or request.masks is not None
     if request.overlap is not None and not side:
         raise InputError("overlap is for tiles: give their side, too (--tile 64)")
@@ -230,7 +251,8 @@ def read_file(path: Path, request: DataOptions) -> FileContents:
         hint = "".join(f"; if they are channels: --axes {first.axes.replace(letter, 'C')}" for letter in asked)
         say(stack.described(path) + (hint if first.count > 1 else ""))
     if side:
-        return tiled(stack, request, [path.name], str(path), labels=request.labels)
+        table = {} if request.masks is None else table_options(request)
+        return tiled(stack, request, [path.name], str(path), labels=request.labels, table=table)
     return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
 
 

@@ -12,18 +12,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
+from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
-from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of
+from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of, open_packed
 
 _CELLS = "write an .h5ad file (anndata, scanpy)"
 _IN_R = "open it in R and write an .h5ad file (zellkonverter::writeH5AD), or a table (write.csv)"
 
 #: What to do with files whose format says enough.
 _ADVICE = {
-    **dict.fromkeys((".txt.gz", ".tab", ".asc"), "rename it to .txt, .csv or .tsv if it is a table"),
+    ".asc": "rename it to .txt, .csv or .tsv if it is a table",
     **dict.fromkeys((".xls", ".ods"), "save it as .xlsx or .csv"),
     **dict.fromkeys(
         (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt"), "files are never unpickled; save an .npz file"
@@ -267,9 +268,9 @@ def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
     """The first lines of a text file if they have equal numbers of fields, at least `fewest`, in the first one
     of them one less at most; by the separator that gives the most."""
     try:
-        with path.open("rb") as file:
+        with open_packed(path) as file:
             text = file.read(100_000).decode("utf-8", "ignore")
-    except OSError:
+    except (OSError, EOFError, LZMAError):
         return None
     lines = [line for line in (text if text.endswith("\n") else text.rpartition("\n")[0]).splitlines() if line.strip()]
     comments = list(takewhile(lambda line: line.startswith("#"), lines))

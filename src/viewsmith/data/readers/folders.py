@@ -28,9 +28,10 @@ from viewsmith.data.image_files import (
     is_deep,
     stack_of,
 )
+from viewsmith.data.label_tables import column_of, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES, TABLES, VALIDATION, extension_of, is_result
-from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
+from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of
@@ -170,7 +171,9 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
             _check_masks(path, images.labels)
         if len(files) == 1:
             check_several(path, stack_of(files, request, size))
-    y, groups = _labels(path, names, images.labels, request)
+    wanted = request.or_fitted("label") or request.or_fitted("groups")
+    table = table_of_names(names, request, path) if wanted else None
+    y, groups = _labels(path, images.labels, request, table)
     if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
         stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
@@ -179,19 +182,20 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
             hint += "; parts of them as samples: --tile 128; at a smaller size: --image-size 128" if large else ""
             say(stack.described(path) + hint)
         if side:
-            return tiled(stack, request, names, str(path), n_train, y=y, groups=groups, table=_table(request))
+            more = {"y": y, "groups": groups, "table": table_options(request)}
+            return tiled(stack, request, names, str(path), n_train, path, of_images=table is not None, **more)
         each = np.repeat(np.arange(len(names)), [file.count for file in stack.files])
         of_file = {"y": y, "groups": groups}
         found = {name: None if values is None else values[each] for name, values in of_file.items()}
         train = None if n_train is None else int((each < n_train).sum())
         cached = request.cache is not None or request.cache_if_large is not None
         x = _cached(path, images.files, stack, request) if cached else in_memory(stack, str(path))
-        return contents_of(stack, x, request, names, n_train=train, table=_table(request), **found)
+        return contents_of(stack, x, request, names, n_train=train, table=table_options(request), **found)
     fitted = request.schema["row_shape"] if request.schema else []
     x, size = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
     options = {} if size is None else {"image_size": size}
     return FileContents(
-        x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=_table(request)
+        x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=table_options(request)
     )
 
 
@@ -241,23 +245,16 @@ def _listed(table: Path) -> list[Path]:
     raise InputError(f"{table} has no column with names of image files ({' '.join(SUFFIXES)}) in every row")
 
 
-def _table(request: DataOptions) -> dict[str, Any]:
-    """What a table of labels adds to the schema."""
-    label = request.or_fitted("label")
-    return {} if label is None else {"columns": None, "one_hot": {}, "drop": [], "label": label}
-
-
 def _labels(
-    path: Path, names: list[str], of_folders: list[str], request: DataOptions
+    path: Path, of_folders: list[str], request: DataOptions, table: Any
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Labels and groups of files: columns of a table of their names, if they are named; else the names of folders."""
     y = np.array(of_folders, dtype=np.str_) if of_folders else None
     replace(request, label=None).check_no_table_options(str(path))
-    label, group = request.or_fitted("label"), request.or_fitted("groups")
-    if request.few_labels and label == "y":
-        label = None
-    table = table_of_names(names, request, path) if label or group else None
-    found = None if label is None else column_of(table, "label", request, str(path))
+    if table is None and request.masks is not None:  # it may be one of the objects
+        return y, None
+    own = request.few_labels and request.or_fitted("label") == "y"
+    found = None if own else column_of(table, "label", request, str(path))
     return (y if found is None else found), column_of(table, "groups", request, str(path))
 
 

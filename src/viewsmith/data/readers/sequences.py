@@ -89,7 +89,6 @@ def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
 
 _FASTA = (".fa", ".fasta", ".fas", ".fna", ".ffn", ".faa")
 FASTA = (*_FASTA, *(f"{ending}.gz" for ending in _FASTA))
-_GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -197,23 +196,20 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
     headers: list[str] = []
     letters = bytearray()
     starts: list[int] = []
-    with reading(str(path), "a FASTA file"):
-        with path.open("rb") as raw:
-            compressed = raw.read(2) == _GZIP
-        with open_text(path, compressed, "give fewer or shorter records") as file:
-            # Lines may end with \r alone.
-            for number, line in enumerate(itertools.chain.from_iterable(map(bytes.splitlines, file)), 1):
-                text = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
-                if text.startswith(b">"):
-                    headers.append(text[1:].decode("utf-8", "replace"))
-                    starts.append(len(letters))
-                elif text and not headers:
-                    raise InputError(
-                        f"{path}: line {number} is {one_line(repr(text[:40].decode('utf-8', 'replace')))}, expected a "
-                        "FASTA file, in which each record begins with a line of '>' and a name"
-                    )
-                else:
-                    letters += b"".join(text.split())  # blocks of ten letters
+    with reading(str(path), "a FASTA file"), open_text(path, "give fewer or shorter records") as file:
+        # Lines may end with \r alone.
+        for number, line in enumerate(itertools.chain.from_iterable(map(bytes.splitlines, file)), 1):
+            text = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
+            if text.startswith(b">"):
+                headers.append(text[1:].decode("utf-8", "replace"))
+                starts.append(len(letters))
+            elif text and not headers:
+                raise InputError(
+                    f"{path}: line {number} is {one_line(repr(text[:40].decode('utf-8', 'replace')))}, expected a "
+                    "FASTA file, in which each record begins with a line of '>' and a name"
+                )
+            else:
+                letters += b"".join(text.split())  # blocks of ten letters
     if not headers:
         raise InputError(f"{path} is empty; expected a FASTA file: lines of '>' and a name, then the sequence")
     return headers, letters_of(letters), np.array(starts, dtype=np.int64)
@@ -329,7 +325,7 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
     require("Bio", "dna", "reading FASTQ files")
     from Bio.SeqIO.QualityIO import FastqGeneralIterator
 
-    with reading(str(path), "a FASTQ file"), open_text(path, path.suffix == ".gz", "give fewer reads") as file:
+    with reading(str(path), "a FASTQ file"), open_text(path, "give fewer reads") as file:
         lines = io.TextIOWrapper(cast(BinaryIO, file), "ascii", "replace")
         records = [(header, letters) for header, letters, _ in FastqGeneralIterator(lines)]
     warn(f"{path}: the qualities of the bases are not used")
@@ -424,7 +420,7 @@ class Interval:
 
 def _intervals(path: Path) -> Iterator[Interval]:
     """The intervals of a BED or narrowPeak file, whose tenth column is the distance of the summit."""
-    with open_text(path, path.suffix == ".gz", "give fewer intervals") as file:
+    with open_text(path, "give fewer intervals") as file:
         for number, line in enumerate(file, 1):
             fields = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
             if not fields[0].strip() or fields[0].startswith(("#", "track", "browser")):

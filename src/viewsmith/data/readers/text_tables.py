@@ -16,7 +16,7 @@ from viewsmith.core.errors import InputError, check_unique, name_list, one_line,
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.parquet import open_parquet
-from viewsmith.data.places import TEXTS
+from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
 from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, table_rows
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.unread import lines_of_text, refuse
@@ -47,8 +47,8 @@ _LARGE = "save it as .parquet, of which a part at a time is read"
 
 
 def open_table(path: Path) -> IO[bytes]:
-    """A text table, plain or compressed by gzip."""
-    return open_text(path, path.suffix.lower() == ".gz", _LARGE)
+    """A text table, plain or packed."""
+    return open_text(path, _LARGE)
 
 
 def given_separator(path: Path) -> str | None:
@@ -240,17 +240,15 @@ of_text = partial(reader, options=("header",), table=True, once=True)
 
 @of_text(
     "text",
-    *(".txt", ".dat", ".data"),
+    *TEXTS,
     help="a table separated by spaces, tabs, commas or semicolons; comments (#) before it may name its columns",
     noun="a text table",
     example="iris.data --label 4",
 )
-@of_text(
-    "tsv", *(".tsv", ".tsv.gz"), help="a table separated by tabs", noun="a .tsv table", example="genes.tsv --drop id"
-)
+@of_text("tsv", *TSV, help="a table separated by tabs", noun="a .tsv table", example="genes.tsv --drop id")
 @of_text(
     "csv",
-    *(".csv", ".csv.gz"),
+    *CSV,
     help="a table separated by commas, semicolons or tabs",
     noun="a .csv table",
     example="patients.csv --label diagnosis",
@@ -264,13 +262,13 @@ def read_text_table(path: Path, request: DataOptions) -> FileContents:
 
 def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The columns of a text table of any ending, and with which options it was read."""
-    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if ending in ("csv", "tsv"):
-        return _frame(path, request, "," if ending == "csv" else "\t")
-    refuse(path, path.suffix, texts=False)
+    ending = extension_of(path).lower()
+    if ending in (*CSV, *TSV):
+        return _frame(path, request, "," if ending in CSV else "\t")
+    refuse(path, ending, texts=False)
     found = lines_of_text(path, 1 if request.modality == "series" else 2)
     if found is None:
-        with path.open("rb") as file:
+        with reading(str(path), "a table"), open_packed(path) as file:
             if file.read(1) == b">":
                 raise InputError(f"{path} has sequences, by its first letter: rename it to {path.stem}.fasta")
         raise InputError(
@@ -313,7 +311,9 @@ def _frame(
         if given not in (None, separator):
             warn(f"{path}: columns are separated by {given!r}")
         layout: dict[str, Any] = {"sep": given or separator, "skiprows": skipped + (given is not None)}
-        layout["skipinitialspace"] = path.suffix.lower() in TEXTS  # after commas, of which .csv may have meant them
+        layout["skipinitialspace"] = (
+            extension_of(path).lower() in TEXTS
+        )  # after commas, of which .csv may have meant them
         if names is None:
             names = _names(read, layout, request, str(path), given is None)
         else:

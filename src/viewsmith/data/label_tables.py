@@ -1,0 +1,203 @@
+"""Tables of labels: a row for each sample, for a part of its name such as the well, or for each object of a mask."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, one_line, pluralize, say, suggest, warn
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import reading
+
+FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
+LEAST_NAMED = 0.1  # of the samples, that a table that was given has by their names
+
+#: Names of columns that number the objects of an image, without case and marks (CellProfiler, Cellpose, scikit-image).
+NUMBERS = ("objectnumber", "numberobjectnumber", "object", "objectid", "cellid", "cellnumber", "cell", "nucleus")
+NUMBERS += ("roi", "labelid", "instance", "mask", "maskid", "label", "number", "id")
+
+
+def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | None) -> Any:
+    """The table of labels, in the order of the names: the given file, or one in the folder, or below, that has all
+    names, or a part of each; ``attrs["file"]`` is its path. Of a name that the given file does not have all is NaN."""
+    tables = list(_tables(request, folder))
+    named = [request.or_fitted(option) for option in ("label", "groups")]
+    # Of several tables with the names, the one with the columns that are asked for.
+    tables.sort(key=lambda found: -sum(name in found[1].columns for name in named if name is not None))
+    for file, table in tables:
+        rows = _rows_of(names, table, file, partly=request.labels is not None)
+        if rows is not None:
+            if (rows < 0).any():
+                without, first = int((rows < 0).sum()), one_line(names[int((rows < 0).argmax())], 60)
+                warn(f"{file} has no row of {pluralize(without, 'sample')} of {len(rows):,}, such as {first}")
+            found = table.reindex(rows).reset_index(drop=True)
+            found.attrs["file"] = str(file)
+            return found
+    if request.labels is not None and request.masks is None:
+        raise InputError(
+            f"{request.labels} has no column with the names of all samples, such as {names[0]}: expected a table with "
+            "one row for each, and labels in other columns"
+        )
+    return None
+
+
+def _tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, Any]]:
+    """The given table of labels, or those in the folder and below; columns that are not numbers are text."""
+    beside, below = ([] if folder is None else sorted(folder.glob(at)) for at in ("*.csv", "*/*.csv"))
+    found_there = beside + (below if len(below) <= FEW_TABLES else [])
+    for file in found_there if request.labels is None else [request.labels]:
+        try:
+            table = _read(file)
+        except InputError:
+            if request.labels is not None:
+                raise
+            continue
+        yield file, table
+
+
+def _read(file: Path) -> Any:
+    import pandas as pd
+
+    with reading(str(file), "a table of labels"):
+        if file.suffix.lower() == ".xlsx":
+            return pd.read_excel(file)
+        if file.suffix.lower() == ".parquet":
+            return pd.read_parquet(file)
+        return pd.read_csv(file, sep=None, engine="python")
+
+
+def _forms(names: Sequence[str]) -> list[list[str]]:
+    """Names as they are, without folders, and without folders and endings."""
+    files = [re.split(r"[/\\]", name)[-1] for name in names]
+    return [list(names), files, [re.sub(r"(?<=.)\.\w+$", "", name) for name in files]]
+
+
+def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> np.ndarray | None:
+    """The row of each name, -1 where the table has none; None if no column has the names."""
+    best, least = None, (1 if partly else len(names))
+    for column in table.columns:
+        for keys in _forms(table[column].astype(str).tolist()):
+            if len(set(keys)) < len(keys):
+                continue
+            row_of = dict(zip(keys, range(len(keys)), strict=True))
+            for known in _forms(names):
+                rows = np.array([row_of.get(name, -1) for name in known], np.int64)
+                if (found := int((rows >= 0).sum())) >= least and found >= LEAST_NAMED * len(names):
+                    best, least = rows, found + 1
+                if least > len(names):
+                    return best
+    return _rows_of_parts(names, table, file) if best is None else best
+
+
+def _parts(name: str) -> set[str]:
+    """Pieces of a name between marks, in lower case; of the wells A1 and A01 are the same."""
+    pieces = re.split(r"[^0-9a-z]+", name.lower())
+    return {re.sub(r"^([a-z]{1,2})0+(?=\d)", r"\1", piece) for piece in pieces}
+
+
+def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray | None:
+    """The row of each name by a piece of it, such as the well, or two; None if no columns have one of each name."""
+    texts = [c for c in table.columns if table[c].map(lambda cell: isinstance(cell, str)).all()]
+    pieces = [_parts(name) for name in names]
+    for columns in [[c] for c in texts] + [[a, b] for i, a in enumerate(texts) for b in texts[i + 1 :]]:
+        keys = [tuple(_parts(cell) for cell in row) for row in table[columns].itertuples(index=False)]
+        if any(len(part) != 1 or next(iter(part)).isdigit() for key in keys for part in key):
+            continue
+        row_of = {frozenset().union(*key): i for i, key in enumerate(keys)}
+        if len(row_of) < len(keys) or len(keys) >= len(names):
+            continue
+        known = frozenset().union(*row_of)
+        rows = [row_of.get(frozenset(piece & known), -1) for piece in pieces]
+        if min(rows) >= 0:
+            said = " and ".join(one_line(str(c), 40) for c in columns)
+            say(
+                f"{file}: labels by {said}, which {'is a part' if len(columns) == 1 else 'are parts'} of the names: "
+                f"{pluralize(len(set(rows)), 'row')} for {pluralize(len(names), 'sample')}"
+            )
+            return np.array(rows, np.int64)
+    return None
+
+
+def table_of_objects(names: Sequence[str], numbers: np.ndarray, request: DataOptions, folder: Path | None) -> Any:
+    """The table of labels of objects of masks, in their order, given the image and the number of each; None if there is
+    none. ImageNumber of CellProfiler is that of the table of images beside it."""
+    for file, table in _tables(request, folder):
+        free = [c for c in table.columns if c not in (request.or_fitted("label"), request.or_fitted("groups"))]
+        column = next((c for known in NUMBERS for c in free if _plain(c) == known), None)
+        if column is None or table[column].dtype.kind not in "iuf":
+            continue
+        of = _images_of(table, sorted(set(names)), file)
+        if of is None:
+            continue
+        form, images = of
+        keys = list(zip(images, table[column], strict=True))
+        row_of = dict(zip(keys, range(len(keys)), strict=True))
+        if len(row_of) < len(keys):
+            twice = next(key for i, key in enumerate(keys) if row_of[key] != i)
+            raise InputError(f"{file} has several rows of the object {twice[1]:g} of {twice[0]}: expected one for each")
+        samples = zip(_forms(names)[form], numbers.tolist(), strict=True)
+        rows = np.array([row_of.get(key, -1) for key in samples], np.int64)
+        if (rows < 0).all():
+            raise InputError(
+                f"{file}: no number of its column {one_line(column, 40)} is one of an object in the mask of its image, "
+                f"such as {numbers[0]} of {names[0]}"
+            )
+        say(f"{file}: {int((rows >= 0).sum()):,} of {pluralize(len(rows), 'object')} by {one_line(column, 40)}")
+        return table.reindex(rows).reset_index(drop=True)
+    if request.labels is not None:
+        raise InputError(
+            f"{request.labels} has no row for each image or object, such as {names[0]}: expected a column of the names "
+            "of images, and for objects one of their numbers in the masks (ObjectNumber)"
+        )
+    return None
+
+
+def _plain(column: object) -> str:
+    """The name of a column without case and marks."""
+    return re.sub(r"[^a-z]", "", str(column).lower())
+
+
+def _images_of(table: Any, names: Sequence[str], file: Path) -> tuple[int, list[str]] | None:
+    """The image of each row of a table of objects, and in which form of names; None if no column has them."""
+    for column in table.columns:
+        for form, keys in enumerate(_forms(table[column].astype(str).tolist())):
+            if set(keys) & set(_forms(names)[form]):
+                return form, keys
+    number = next((c for c in table.columns if _plain(c) == "imagenumber"), None)
+    if number is None:
+        return (0, [names[0]] * len(table)) if len(names) == 1 else None
+    for beside in sorted(file.parent.glob("*Image.csv")):
+        images = _read(beside)
+        mine = next((c for c in images.columns if _plain(c) == "imagenumber"), None)
+        found = None if mine is None else _images_of(images.drop(columns=mine), names, beside)
+        if found is not None and len(names) > 1:
+            of = dict(zip(images[mine], found[1], strict=True))
+            return found[0], [of.get(each, "") for each in table[number]]
+    return None
+
+
+def table_options(request: DataOptions) -> dict[str, Any]:
+    """What a table of labels adds to the schema."""
+    label = request.or_fitted("label")
+    return {} if label is None else {"columns": None, "one_hot": {}, "drop": [], "label": label}
+
+
+def column_of(table: Any, option: str, request: DataOptions, source_name: str) -> np.ndarray | None:
+    """The column of a table of labels that an option names; None without a name, and where only the run that was fitted
+    has it."""
+    name = request.or_fitted(option)
+    if name is None or (getattr(request, option) is None and name not in getattr(table, "columns", ())):
+        return None
+    if table is None:
+        raise InputError(
+            f"{source_name} has no table of labels for {option}={one_line(name, 60)}: give one with a column of the "
+            "names of samples (--labels FILE.csv)"
+        )
+    columns = [str(column) for column in table.columns]
+    if name not in columns:
+        hint = suggest(name, columns, "the columns of the table of labels are")
+        raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
+    found: np.ndarray = table[name].to_numpy()
+    return found.astype(str) if found.dtype == object and all(isinstance(each, str) for each in found) else found

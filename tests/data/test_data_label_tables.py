@@ -1,0 +1,83 @@
+"""Tables of labels: of samples by their names or a part of these, and of objects of masks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+from viewsmith.data.label_tables import table_of_names
+from viewsmith.data.options import DataOptions
+
+rng = np.random.default_rng(0)
+
+
+def labels(tmp_path, names, **columns):
+    """The column `y` of a table, for the names; None if it is not one of theirs."""
+    file = tmp_path / "labels.csv"
+    pd.DataFrame(columns).to_csv(file, index=False)
+    return table_of_names(names, DataOptions(labels=file, label="y"), None).y.tolist()
+
+
+def test_names_with_other_folders_and_endings(tmp_path):
+    names = ["a/x1.tif", "b/x2.tif", "x3.tif"]
+    for given in (names, ["x1.tif", "x2.tif", "x3.tif"], ["x1", "x2", "x3"], ["/d/x1.png", "C:\\d\\x2.png", "x3.png"]):
+        assert labels(tmp_path, names, y=["r", "p", "q"], file=given[::-1]) == ["q", "p", "r"]
+    found = labels(tmp_path, names, file=["x1", "x3", "z"], y=[1, 3, 4])
+    assert found[::2] == [1, 3] and np.isnan(found[1])
+    with pytest.raises(Exception, match="no column with the names of all samples"):
+        labels(tmp_path, names, file=["u", "v"], y=[1, 2])
+
+
+def test_labels_of_wells_and_other_parts_of_names(tmp_path, capsys):
+    names = ["p1/B02_s1.tif", "p1/B02_s2.tif", "p1/C11_s1.tif", "p2/B02_s1.tif"]
+    assert labels(tmp_path, names[:3], Well=["C11", "B2"], y=["drug", "none"]) == ["none", "none", "drug"]
+    assert "labels by Well, which is a part of the names: 2 rows for 3 samples" in capsys.readouterr().err
+    of_plates = {"plate": ["p1", "p1", "p2"], "Well": ["B02", "C11", "B02"], "y": [1, 2, 3]}
+    assert labels(tmp_path, names, **of_plates) == [1, 1, 2, 3]
+    # A number may be a part of a name by chance, and each name has one row.
+    for column in (["1", "2"], ["B02", "s1"]):
+        with pytest.raises(Exception, match="no column with the names"):
+            labels(tmp_path, names, Well=column, y=[1, 2])
+
+
+@pytest.fixture
+def plate(tmp_path):
+    """Two images, and masks of the objects 1 and 3."""
+    tifffile = pytest.importorskip("tifffile")
+    mask = np.zeros((40, 40), np.uint8)
+    mask[4:10, 4:10], mask[20:28, 20:28] = 1, 3
+    for name in ("a", "b"):
+        for place, image in (("images", rng.integers(0, 4000, (40, 40), dtype=np.uint16)), ("masks", mask)):
+            (tmp_path / place).mkdir(exist_ok=True)
+            tifffile.imwrite(tmp_path / place / f"{name}.tif", image)
+    return tmp_path
+
+
+def test_labels_of_objects(plate, capsys):
+    images, file = plate / "images", plate / "Nuclei.csv"
+    options = {"masks": plate / "masks", "label": "phase", "few_labels": True}
+    table = pd.DataFrame({"ObjectNumber": [3, 1, 3], "FileName_DNA": ["b.tif", "a.tif", "a.tif"], "phase": [*"xyz"]})
+    table.to_csv(file, index=False)
+    assert "has 1 missing value" in refusal(load_dataset, images, labels=file, groups="FileName_DNA", **options)
+    data = load_dataset(images, labels=file, **options)
+    assert data.row_names == ["a.tif#1", "a.tif#3", "b.tif#1", "b.tif#3"] and data.y.tolist() == ["y", "z", "", "x"]
+    assert "3 of 4 objects by ObjectNumber" in capsys.readouterr().err
+    later = load_dataset(images, masks=plate / "masks", schema=data.schema)
+    assert later.y is None and data.schema["label"] == "phase"
+    # Images by their number, whose names are in a table beside.
+    table.assign(ImageNumber=[7, 5, 5]).drop(columns="FileName_DNA").to_csv(file, index=False)
+    assert "no row for each image or object" in refusal(load_dataset, images, labels=file, **options)
+    pd.DataFrame({"ImageNumber": [5, 7], "FileName_DNA": ["a.tif", "b.tif"]}).to_csv(plate / "Image.csv", index=False)
+    assert load_dataset(images, labels=file, **options).y.tolist() == ["y", "z", "", "x"]
+    # One image needs no names; the label is no number of an object.
+    pd.DataFrame({"label": [1, 3], "id": [3, 1]}).to_csv(file, index=False)
+    one = load_dataset(images / "a.tif", masks=plate / "masks", labels=file, label="label", schema=data.schema)
+    assert one.y.tolist() == [3, 1]
+    table.assign(FileName_DNA="a.tif").to_csv(file, index=False)
+    assert "several rows of the object 3 of a.tif" in refusal(load_dataset, images, labels=file, **options)
+    table.assign(ObjectNumber=[8, 9, 10]).to_csv(file, index=False)
+    assert "no number of its column ObjectNumber is one" in refusal(load_dataset, images, labels=file, **options)
+    # A table of images has labels of all objects of each.
+    pd.DataFrame({"file": ["b.tif", "a.tif"], "phase": ["p", "q"], "number": [1, 3]}).to_csv(file, index=False)
+    assert load_dataset(images, labels=file, **options).y.tolist() == ["q", "q", "p", "p"]
