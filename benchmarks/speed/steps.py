@@ -21,6 +21,7 @@ from viewsmith.losses.oucl import Logits, oucl
 from viewsmith.methods import ContrastiveMethod, MetAugMethod, PiNDAMethod
 from viewsmith.modalities.images.views import image_recipe
 from viewsmith.networks import MLP, LowResolutionMap, ResNet, ResNetMap, SharedTrunkMap, UNet, resnet18
+from viewsmith.parts import Features
 from viewsmith.training import History, Trainer
 from viewsmith.training.engine import Callback
 from viewsmith.training.updates import Compiled, ReplayedPasses, frozen, make_optimizer, prepare_update
@@ -427,12 +428,7 @@ def metaug(network: str, meta: str) -> tuple[MetAugMethod, Tensor]:
         Unified(encoder, MLP(width, [128]), FeatureContrast(FeatureMemory(2, 256, 128, negatives=256))),
         PairMaker([GaussianNoise(0.5)]),
         None if meta == "none" else MetaFeatures(2, 128),
-        meta=meta,
-        feature_weight=0.3,
-        inner_rate=0.1,
-        margin="large",
-        margin_weight=1.0,
-        margin_per_sample=False,
+        options=Features(meta=meta, feature_every=1),
         epochs=1,
         optimizer=Optimizer(),
         feature_optimizer=Optimizer(),

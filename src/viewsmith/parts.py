@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from viewsmith.methods.crl_tac.estimator import Averaging, Channel, Transforms
     from viewsmith.methods.diffaug.estimator import Generator, Map, SoftLoss
     from viewsmith.methods.genview.estimator import Quality, Source
-    from viewsmith.methods.metaug.estimator import Features, Memory, UnifiedLoss
+    from viewsmith.methods.metaug.estimator import Memory, UnifiedLoss
+    from viewsmith.methods.metaug.objective import Features
     from viewsmith.methods.pinda.estimator import Noise
 
 __all__ = [
@@ -34,7 +35,8 @@ __getattr__ = lazily(
         "viewsmith.methods.crl_tac.estimator": "Averaging Channel Transforms",
         "viewsmith.methods.diffaug.estimator": "Generator Map SoftLoss",
         "viewsmith.methods.genview.estimator": "Quality Source",
-        "viewsmith.methods.metaug.estimator": "Features Memory UnifiedLoss",
+        "viewsmith.methods.metaug.estimator": "Memory UnifiedLoss",
+        "viewsmith.methods.metaug.objective": "Features",
         "viewsmith.methods.pinda.estimator": "Noise",
     },
 )

@@ -9,22 +9,14 @@ from viewsmith.frameworks import DINO, NNCLR, FeatureContrast, FeatureMemory, Mo
 from viewsmith.losses.oucl import Logits
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, SmallCNN, ViewEncoders, ViewHeads
+from viewsmith.parts import Features
 from viewsmith.training.updates import frozen, prepare_update
 from viewsmith.views import GaussianNoise, Identity, MetaFeatures, PairMaker
 
 N, D, H, Z = 24, 4, 6, 3
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-OPTIONS = {
-    "meta": "second-order",
-    "feature_weight": 0.5,
-    "inner_rate": 0.3,
-    "margin": "large",
-    "margin_weight": 0.7,
-    "margin_per_sample": False,
-    "epochs": 2,
-    "optimizer": Optimizer("sgd", learning_rate=0.05),
-    "feature_optimizer": Optimizer("sgd", learning_rate=0.05),
-}
+OPTIONS = {"feature_weight": 0.5, "inner_rate": 0.3, "margin_weight": 0.7, "feature_every": 1}
+RATE = Optimizer("sgd", learning_rate=0.05)
 
 
 def encoder(norm, width=D):
@@ -45,6 +37,7 @@ def build(
     seed=0,
     united=True,
     stored_positives=False,
+    optimizer=None,
     **options,
 ):
     """A method on vectors, float64. `name`: oucl, per-view, images, or another framework."""
@@ -68,10 +61,9 @@ def build(
     with_features = options.get("meta") != "none"
     features = MetaFeatures(views, Z, hidden=(7,), norm=norm) if with_features else None
     own = None if name in ("oucl", "per-view", "images") or not with_features else added
-    method = MetAugMethod(
-        framework, PairMaker(makers or [GaussianNoise(0.5)]), features, own, n_views=views, **OPTIONS | options
-    )
-    return method.double()
+    more = {"options": Features(**OPTIONS | options), "optimizer": optimizer or RATE, "feature_optimizer": RATE}
+    pairs = PairMaker(makers or [GaussianNoise(0.5)])
+    return MetAugMethod(framework, pairs, features, own, n_views=views, epochs=2, **more).double()
 
 
 def batch(rows=slice(0, 12), step=0, weight=None, x=X):

@@ -53,9 +53,9 @@ def plain(method, inner, given):
     first, second = terms.of_projections(inner.draw), terms.of_projections(inner.draw, regularized=True)
     with batch_statistics(method.framework, method.features):
         losses = plain_meta_losses(
-            batch_losses.at, first, second, weights=theta, rate=method.inner_rate, weight=given.weight
+            batch_losses.at, first, second, weights=theta, rate=method.options.inner_rate, weight=given.weight
         )
-    losses = losses / terms.feature_weight
+    losses = losses / method.options.feature_weight
     total = (losses if given.weight is None else given.weight * losses).mean()
     found = torch.autograd.grad(total, list(method.features.parameters()))
     return losses.detach(), dict(zip(dict(method.features.named_parameters()), found, strict=True))
@@ -65,7 +65,7 @@ CASES = [
     ("oucl", {}),
     ("oucl", {"norm": "none"}),
     ("oucl", {"views": 3, "united": False}),
-    ("oucl", {"kind": "bank", "stored_positives": True, "margin_per_sample": True}),
+    ("oucl", {"kind": "bank", "stored_positives": True, "margin_scope": "sample"}),
     ("oucl", {"margin": "small", "makers": [Neighbors(2)]}),
     ("oucl", {"optimizer": Optimizer("sgd", learning_rate=0.05, clip=0.01)}),
     ("per-view", {"views": 3}),
@@ -115,7 +115,7 @@ def test_the_meta_gradient_equals_plain_differentiation(name, options, weighted,
     assert all(torch.equal(value, before[key]) for key, value in method.state_dict().items())
     assert method.inner is None
     # Without the mixed derivative, the gradient is different.
-    method.inner, method.meta = inner, "first-order"
+    method.inner, method.options.meta = inner, "first-order"
     first_losses, _ = update(method, 1, given)
     if method.added is None:  # the loss of another framework is not included
         torch.testing.assert_close(first_losses, expected_losses, rtol=1e-9, atol=1e-10)
@@ -191,7 +191,7 @@ def test_settings_of_meta_learning(name, meta):
 
 
 def test_generators_are_updated_in_every_second_step():
-    method = build(interval=2)
+    method = build(feature_every=2)
     seen = []
 
     class Watch(Callback):

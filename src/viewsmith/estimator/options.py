@@ -40,7 +40,7 @@ class OptionsSignature:
 
 
 class Part:
-    """Options of one part of an estimator: those that are given; for others the estimator has the default."""
+    """Options of one part of an estimator as attributes: those that are given, and the defaults of the class."""
 
     slot: ClassVar[str] = ""  #: argument of estimators that takes the part
     lead: ClassVar[str] = ""  #: option that can be given without its name, as in ``Views("noise")``
@@ -56,23 +56,28 @@ class Part:
     def __init__(self, *lead: Any, **options: Any) -> None:
         if len(lead) > (1 if self.lead else 0):
             raise TypeError(f"{type(self).__name__} takes its options by name")
-        self._given = {**dict.fromkeys([self.lead][: len(lead)], *lead), **options}
+        vars(self).update(dict.fromkeys([self.lead][: len(lead)], *lead), **options)
         known = leaves(type(self))
-        unknown = [name for name in self._given if name not in known]
+        unknown = [name for name in vars(self) if name not in known]
         if unknown and not self.further:
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}{_similar(unknown[0], known)}")
 
+    @classmethod
+    def of(cls, options: Any) -> Self:
+        """The part of an estimator, with all of its options: what a method is trained with."""
+        return cls(**{name: getattr(options, name) for name in leaves(cls)})
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The given options by name."""
-        return dict(self._given)
+        return dict(vars(self))
 
     def set_params(self, **options: Any) -> Self:
         """Give further options, or other values."""
-        self._given = type(self)(**{**self._given, **options})._given
+        vars(self).update(vars(type(self)(**{**vars(self), **options})))
         return self
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 
 def leaves(part: type) -> tuple[str, ...]:

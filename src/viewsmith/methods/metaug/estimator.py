@@ -14,7 +14,7 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.estimator import model
-from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fraction, Positive, Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
 from viewsmith.estimator.options import Part
@@ -24,6 +24,7 @@ from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unif
 from viewsmith.frameworks.base import head_width
 from viewsmith.losses.oucl import Logits
 from viewsmith.methods.metaug.networks import SPACES, ColorSplit, MetaFeatures, Space
+from viewsmith.methods.metaug.objective import Features
 from viewsmith.methods.metaug.training import MetAugMethod
 from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.networks.base import ViewEncoders, ViewHeads
@@ -233,39 +234,6 @@ AtLeastTwo = Annotated[int, Bounds(ge=2)]
 
 
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
-class Features(Part):
-    """The generators of augmented features and their margins."""
-
-    slot = "features"
-
-    meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
-    """Training of the generators: through the encoder's step; without the gradient through that step; not at all; or no
-    generators."""
-    feature_weight: Positive = 0.3
-    """delta, the weight of the losses with augmented features."""
-    augmented_contrast: Literal["mean", "joint"] = "mean"
-    """The loss with augmented features. "joint": one unified loss of all features, original and augmented, as in the
-    paper (section 3.3, equation 11). "mean": the mean of M + 1 losses, with the features of one view replaced or those
-    of all, as in the authors' program."""
-    inner_rate: Rate = 0.1
-    """ell, the learning rate of the encoder's step in the objective of the generators."""
-    margin: Literal["large", "medium", "small"] = "large"
-    """Size of the margins that keep augmented features from being copies of the features."""
-    margin_weight: Rate = 1.0
-    """alpha / delta, the weight of the margins in the objective of the generators; 0: no margins."""
-    margin_scope: Literal["batch", "sample"] = "batch"
-    """Whether margins are computed from the pairs of the batch or of each sample."""
-    feature_hidden: Widths = (256,)
-    """Widths of a generator's hidden layers."""
-    residual: bool = True
-    """Generators add to a projection; otherwise they replace it, as in the authors' program."""
-    feature_learning_rate: Positive | Auto = "auto"
-    """"auto": the learning rate of the encoder."""
-    feature_every: Count = 2
-    """Steps from one update of the generators to the next."""
-
-
-@dataclass(kw_only=True, eq=False, repr=False, init=False)
 class UnifiedLoss(Part):
     """The unified contrastive loss (OUCL)."""
 
@@ -364,17 +332,11 @@ class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
             model.make_views(plan, framework.encoder),
             generators,
             contrast,
+            options=Features.of(options),
             n_views=options.n_views,
-            meta=options.meta,
-            feature_weight=options.feature_weight,
-            inner_rate=options.inner_rate,
-            margin=options.margin,
-            margin_weight=options.margin_weight,
-            margin_per_sample=options.margin_scope == "sample",
             epochs=options.epochs,
             optimizer=model.make_optimizer(plan),
             feature_optimizer=make_feature_optimizer(plan),
-            interval=options.feature_every,
         )
 
     @property

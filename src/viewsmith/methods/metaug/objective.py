@@ -11,6 +11,7 @@ omega depend on theta only through z. With the forward-mode product u = dz/dthet
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +19,12 @@ from torch.func import functional_call, jvp
 
 from viewsmith.core.distributed import is_distributed, world_size
 from viewsmith.core.errors import InputError
+from viewsmith.estimator.arguments import Auto, Count, Positive, Rate, Widths
+from viewsmith.estimator.options import Part
 from viewsmith.frameworks import Framework, Unified
 from viewsmith.frameworks.base import full_precision
 from viewsmith.frameworks.unified import Draw, FeatureContrast, Views, embed
 from viewsmith.losses.nt_xent import nt_xent
-from viewsmith.losses.oucl import Margin
 from viewsmith.methods.metaug.networks import MetaFeatures
 from viewsmith.views.base import PositivePair
 
@@ -176,6 +178,39 @@ def state_of(framework: Framework) -> Weights:
     return {name: value.detach().clone() for name, value in state if not name.startswith("contrast.")}
 
 
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Features(Part):
+    """The generators of augmented features and their margins."""
+
+    slot = "features"
+
+    meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
+    """Training of the generators: through the encoder's step; without the gradient through that step; not at all; or no
+    generators."""
+    feature_weight: Positive = 0.3
+    """delta, the weight of the losses with augmented features."""
+    augmented_contrast: Literal["mean", "joint"] = "mean"
+    """The loss with augmented features. "joint": one unified loss of all features, original and augmented, as in the
+    paper (section 3.3, equation 11). "mean": the mean of M + 1 losses, with the features of one view replaced or those
+    of all, as in the authors' program."""
+    inner_rate: Rate = 0.1
+    """ell, the learning rate of the encoder's step in the objective of the generators."""
+    margin: Literal["large", "medium", "small"] = "large"
+    """Size of the margins that keep augmented features from being copies of the features."""
+    margin_weight: Rate = 1.0
+    """alpha / delta, the weight of the margins in the objective of the generators; 0: no margins."""
+    margin_scope: Literal["batch", "sample"] = "batch"
+    """Whether margins are computed from the pairs of the batch or of each sample."""
+    feature_hidden: Widths = (256,)
+    """Widths of a generator's hidden layers."""
+    residual: bool = True
+    """Generators add to a projection; otherwise they replace it, as in the authors' program."""
+    feature_learning_rate: Positive | Auto = "auto"
+    """"auto": the learning rate of the encoder."""
+    feature_every: Count = 2
+    """Steps from one update of the generators to the next."""
+
+
 @dataclass
 class Terms:
     """The terms of L = L_ori + delta L_aug (MetAug: equation 11), and R (equation 5); without a `contrast` no L_aug."""
@@ -183,10 +218,7 @@ class Terms:
     framework: Framework
     contrast: FeatureContrast | None
     features: MetaFeatures | None
-    feature_weight: float  # delta
-    margin: Margin  # as in `viewsmith.losses.margins`
-    margin_weight: float  # alpha over delta
-    margin_per_sample: bool
+    options: Features
 
     def projections(self, pair: PositivePair, views: Views) -> Tensor:
         """Projections z of M views, (M, B, d)."""
@@ -229,13 +261,12 @@ class Terms:
                 total = original if isinstance(self.framework, Unified) else torch.zeros_like(original)
                 if augmented is None or added is None:
                     return total
-                total = total + self.feature_weight * added
-                found = {"augmented": added}
-                if regularized and self.margin_weight:
-                    margin = self.contrast.regularization(
-                        z, draw, augmented, self.margin, per_sample=self.margin_per_sample
-                    )
-                    total = total + self.feature_weight * self.margin_weight * margin
+                options, found = self.options, {"augmented": added}
+                total = total + options.feature_weight * added
+                if regularized and options.margin_weight:
+                    per_sample = options.margin_scope == "sample"
+                    margin = self.contrast.regularization(z, draw, augmented, options.margin, per_sample=per_sample)
+                    total = total + options.feature_weight * options.margin_weight * margin
                     found["margin"] = margin
                 if logs is not None:
                     found["feature_cosine"] = torch.cosine_similarity(augmented, z, dim=-1)

@@ -8,8 +8,6 @@ loss L + alpha R at theta' = theta - ell grad_theta L. Here theta is the value b
 gradient of that update is used again. In the paper, theta is the updated value, in a second loop over the data.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
@@ -20,14 +18,11 @@ from viewsmith.frameworks.base import full_precision
 from viewsmith.frameworks.unified import Views, check_batch
 from viewsmith.losses.diagnostics import told_apart
 from viewsmith.losses.nt_xent import unit
-from viewsmith.losses.oucl import Margin
 from viewsmith.methods.contrastive.training import PairMethod
 from viewsmith.methods.metaug import objective
 from viewsmith.methods.metaug.networks import MetaFeatures
 from viewsmith.networks.base import ViewEncoders
 from viewsmith.views.base import PairMaker, PositivePair
-
-Order = Literal["second-order", "first-order", "frozen", "none"]
 
 
 class MetAugMethod(PairMethod):
@@ -43,41 +38,27 @@ class MetAugMethod(PairMethod):
         features: MetaFeatures | None,
         contrast: FeatureContrast | None = None,
         *,
+        options: objective.Features,
         n_views: int = 2,
-        meta: Order,
-        feature_weight: float,
-        inner_rate: float,
-        margin: Margin,
-        margin_weight: float,
-        margin_per_sample: bool,
         epochs: int,
         optimizer: Optimizer,
         feature_optimizer: Optimizer,
-        interval: int = 1,
     ) -> None:
         super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
         check(n_views >= 2, "n_views", n_views, "at least 2: with one view there is no pair to contrast")
         check(n_views == 2 or isinstance(framework, Unified), "n_views", n_views, "2 with another framework than oucl")
-        self.features = features
+        self.features, self.options, self.n_views = features, options, n_views
         self.added = None if isinstance(framework, Unified) else contrast
-        self.feature_weight, self.margin_weight, self.margin_per_sample = (
-            feature_weight,
-            margin_weight,
-            margin_per_sample,
-        )
-        self.margin: Margin = margin
-        self.n_views, self.meta, self.inner_rate, self.interval = n_views, meta, inner_rate, interval
         self.feature_optimizer = feature_optimizer
         self.inner: objective.InnerStep | None = None
-        if features is not None and meta == "frozen":
+        if features is not None and options.meta == "frozen":
             features.requires_grad_(False)
 
     def phases(self) -> list[Phase]:
         updates = [Update("encoder", self.encoder_step, (self.framework,), self.optimizer)]
         if self.features is not None and self.learns:
-            updates.append(
-                Update("features", self.feature_step, (self.features,), self.feature_optimizer, self.interval)
-            )
+            every = self.options.feature_every
+            updates.append(Update("features", self.feature_step, (self.features,), self.feature_optimizer, every))
         return [Phase("train", self.epochs, updates)]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -87,7 +68,7 @@ class MetAugMethod(PairMethod):
         pair, views = self.views_of(batch.x, batch.index, batch.generator, batch.progress)
         memory = None if terms.contrast is None else terms.contrast.memory
         draw = None if memory is None else memory.draw(len(batch.x), views.ids, batch.generator)
-        inner = self.learns and batch.step % self.interval == 0
+        inner = self.learns and batch.step % self.options.feature_every == 0
         state = objective.state_of(self.framework) if inner else {}
         base, z = terms.base_losses(pair, views, batch.progress)
         losses = terms.of_projections(draw, logs=logs)(z)
@@ -103,7 +84,7 @@ class MetAugMethod(PairMethod):
         terms, logs = self.terms, dict[str, Tensor]()
         inner, self.inner = self.inner, None
         assert inner is not None and self.features is not None
-        if self.meta == "second-order":
+        if self.options.meta == "second-order":
             objective.check_statistics(self.framework, self.features)
         batch_losses = objective.BatchLosses(terms, inner.state, inner.pair, inner.views, batch.progress)
         theta = {name: inner.state[name] for name in inner.theta}
@@ -122,18 +103,17 @@ class MetAugMethod(PairMethod):
                 weights=theta,
                 gradient=gradient,
                 z=inner.z,
-                rate=self.inner_rate,
-                second_order=self.meta == "second-order",
+                rate=self.options.inner_rate,
+                second_order=self.options.meta == "second-order",
                 weight=batch.weight,
             )
-        return losses / terms.feature_weight, {name: logs[name] for name in ("margin",) if name in logs}
+        return losses / self.options.feature_weight, {name: logs[name] for name in ("margin",) if name in logs}
 
     @property
     def terms(self) -> objective.Terms:
         """The terms of L and R, with the parts of this method."""
         contrast = self.framework.contrast if isinstance(self.framework, Unified) else self.added
-        weights = self.feature_weight, self.margin, self.margin_weight, self.margin_per_sample
-        return objective.Terms(self.framework, contrast, self.features, *weights)
+        return objective.Terms(self.framework, contrast, self.features, self.options)
 
     @property
     def view_framework(self) -> nn.Module:
@@ -144,7 +124,7 @@ class MetAugMethod(PairMethod):
     @property
     def learns(self) -> bool:
         """Whether the generators are trained."""
-        return self.features is not None and self.meta in ("second-order", "first-order")
+        return self.features is not None and self.options.meta in ("second-order", "first-order")
 
     def views_of(
         self, x: Tensor, index: Tensor | None, generator: torch.Generator | None, progress: float = 0.0
