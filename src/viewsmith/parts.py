@@ -6,7 +6,7 @@ from viewsmith.core import lazily
 
 if TYPE_CHECKING:
     from viewsmith.estimator.arguments import Encoder, Input, Objective, Training, Views
-    from viewsmith.methods.crl_tac.estimator import Averaging, Channel, Transforms
+    from viewsmith.methods.crl_tac.options import Averaging, Channel, Transforms
     from viewsmith.methods.diffaug.estimator import Generator, Map, SoftLoss
     from viewsmith.methods.genview.estimator import Quality, Source
     from viewsmith.methods.metaug.estimator import Memory, UnifiedLoss
@@ -32,7 +32,7 @@ __getattr__ = lazily(
     __name__,
     {
         "viewsmith.estimator.arguments": "Encoder Input Objective Training Views",
-        "viewsmith.methods.crl_tac.estimator": "Averaging Channel Transforms",
+        "viewsmith.methods.crl_tac.options": "Averaging Channel Transforms",
         "viewsmith.methods.diffaug.estimator": "Generator Map SoftLoss",
         "viewsmith.methods.genview.estimator": "Quality Source",
         "viewsmith.methods.metaug.estimator": "Memory UnifiedLoss",

@@ -334,7 +334,7 @@ def test_what_is_checked_early_is_what_is_known():
     from typing import get_args
 
     from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
-    from viewsmith.methods.crl_tac.training import Inference
+    from viewsmith.methods.crl_tac.options import Inference
     from viewsmith.methods.loading import estimators
     from viewsmith.training.callbacks import STORES
     from viewsmith.training.run import RunFolder

@@ -9,30 +9,22 @@ from torch import nn
 from viewsmith.core import Batch, Optimizer
 from viewsmith.methods import CRLTACMethod
 from viewsmith.methods.crl_tac.channel import ChosenViews
+from viewsmith.methods.crl_tac.options import CRLTACOptions
 from viewsmith.networks import MLP, MaskScores
 from viewsmith.training.updates import frozen, prepare_update
 from viewsmith.views import AugmentationChannel, Masks
 
 B, D, M = 8, 6, 5
 
-SETTINGS = {
-    "centered": True,
-    "beta": 3.0,
-    "channel_beta": 0.5,
-    "draws": 3,
-    "encoder_step": "sampled",
-    "channel_step": "exact",
-    "channel_rows": B,
-    "distinct": False,
-    "weights": "plain",
-    "entropy_weight": 0.1,
-    "effective_target": None,
-    "inference": "expectation",
-    "inference_count": None,
-    "epochs": 2,
-    "optimizer": Optimizer(),
-    "channel_optimizer": Optimizer(),
-}
+SETTINGS = {"beta": 3.0, "channel_beta": 0.5, "draws": 3, "channel_rows": B, "entropy_weight": 0.1, "centered": True}
+SETTINGS |= {"effective_target": None, "start_steps": 0, "place_weight": 0.0}
+
+
+def crl_tac_of(encoder, head, channel, rate=None, epochs=2, parts=None, **options):
+    """Of networks, with `parts` besides the options."""
+    rates = {"optimizer": rate or Optimizer(), "channel_optimizer": rate or Optimizer()}
+    given = CRLTACOptions(**SETTINGS | options)
+    return CRLTACMethod(encoder, head, channel, options=given, epochs=epochs, **rates, **parts or {})
 
 
 def crl_tac(norm="none", learned=True, seed=0, **options):
@@ -45,10 +37,10 @@ def crl_tac(norm="none", learned=True, seed=0, **options):
     if scores is not None:
         nn.init.normal_(scores.outer.weight)
     channel = AugmentationChannel(Masks(D, count=M, keep=0.5), scores)
-    options = SETTINGS | options
-    if options.get("chosen_views"):  # the weight
-        options["chosen_views"] = full(ChosenViews(4, options["chosen_views"], size=16))
-    return CRLTACMethod(encoder, head, channel, **options).double()
+    parts = {name: options.pop(name) for name in ("near", "places", "chosen_views", "nonempty") if name in options}
+    if parts.get("chosen_views"):  # the weight
+        parts["chosen_views"] = full(ChosenViews(4, parts["chosen_views"], size=16))
+    return crl_tac_of(encoder, head, channel, parts=parts, **options).double()
 
 
 def full(memory):
@@ -79,7 +71,7 @@ CASES = {
     "recurrence": {"chosen_views": 2.0},
     "recurrence, sampled": {"channel_step": "sampled", "chosen_views": 2.0},
     "sampled, plain weights": {"channel_step": "sampled"},
-    "sampled, normalized weights": {"channel_step": "sampled", "weights": "normalized"},
+    "sampled, normalized weights": {"channel_step": "sampled", "importance_weights": "normalized"},
 }
 
 

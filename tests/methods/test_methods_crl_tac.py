@@ -5,11 +5,12 @@ import math
 
 import pytest
 import torch
-from crl_tac_processes import CASES, M, batch, crl_tac, fixed_draws, gradients, samples, work
+from crl_tac_processes import CASES, M, batch, crl_tac, crl_tac_of, fixed_draws, gradients, samples, work
 from torch import nn
 
 from cases import slow
 from slow_info_max import series, slow_bound, slow_info_max, slow_recurrence, slow_sampled
+from viewsmith.core import Optimizer
 from viewsmith.core.random import stream
 from viewsmith.losses.info_max import MIN_NORM, entropy, on_sphere
 from viewsmith.networks import CropCNN, CropScores
@@ -23,7 +24,7 @@ def steps(method):
 
 def slow_projections(method, x):
     """Projections of every view of every sample, computed one at a time."""
-    empty = method.head(method.encoder(torch.zeros_like(x[:1])))[0] if method.centered else 0
+    empty = method.head(method.encoder(torch.zeros_like(x[:1])))[0] if method.options.centered else 0
     return torch.stack(
         [
             torch.stack([on_sphere(method.head(method.encoder((row * mask)[None]))[0] - empty) for mask in masks])
@@ -40,28 +41,28 @@ def slow_gain(method, name, x, t):
     z, p = slow_projections(method, x), method.channel.log_p(x).exp()
     drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
     if name == "encoder":
-        if method.exact_encoder:
-            if method.objective == "information":
+        if method.options.encoder_step == "exact":
+            if method.options.objective == "information":
                 return slow_info_max(z, p.detach(), 3.0)
-            return slow_bound(z, p.detach(), 3.0, distinct=method.distinct)
-        if method.objective == "information":
+            return slow_bound(z, p.detach(), 3.0, distinct=method.options.distinct)
+        if method.options.objective == "information":
             return slow_info_max(drawn, torch.full_like(drawn[..., 0], 1 / 3), 3.0)
         return slow_sampled(drawn, torch.ones_like(drawn[..., 0]), 3.0)
-    beta = method.channel_beta
-    if method.exact_channel:
+    beta = method.options.channel_beta
+    if method.options.channel_step == "exact":
         exp = series if beta <= 1 else torch.exp
-        if method.objective == "information":
+        if method.options.objective == "information":
             gain = slow_info_max(z.detach(), p, beta, exp)
         else:
-            gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=exp)
+            gain = slow_bound(z.detach(), p, beta, distinct=method.options.distinct, exp=exp)
     else:
         w = torch.stack([torch.stack([M * row[k] for k in draws]) for row, draws in zip(p, t, strict=True)])
-        if method.weights == "normalized":
+        if method.options.importance_weights == "normalized":
             w = torch.stack([3 * row / sum(row) for row in w])
-        information = method.objective == "information"
+        information = method.options.objective == "information"
         gain = slow_info_max(drawn.detach(), w / 3, beta) if information else slow_sampled(drawn.detach(), w, beta)
     if method.chosen_views is not None:
-        used, weights = (z, p) if method.exact_channel else (drawn, w / 3)
+        used, weights = (z, p) if (method.options.channel_step == "exact") else (drawn, w / 3)
         stored, own = method.chosen_views.projections, torch.arange(len(x))[:, None] == method.chosen_views.rows
         gain = gain + 2.0 * beta * slow_recurrence(used.detach(), weights, stored, own)
     h = torch.stack([-sum(q * q.log() for q in row) for row in p])
@@ -184,17 +185,7 @@ def crops(bias, centered):
         "effective_target": 4.0,
         "epochs": 20,
     }
-    return crl_tac_of(encoder, head, channel, **options)
-
-
-def crl_tac_of(encoder, head, channel, **options):
-    from crl_tac_processes import SETTINGS
-
-    from viewsmith.core import Optimizer
-    from viewsmith.methods import CRLTACMethod
-
-    rate = Optimizer("adam", 3e-3, schedule="constant")
-    return CRLTACMethod(encoder, head, channel, **SETTINGS | options | {"optimizer": rate, "channel_optimizer": rate})
+    return crl_tac_of(encoder, head, channel, Optimizer("adam", 3e-3, schedule="constant"), **options)
 
 
 def squares(n=96):

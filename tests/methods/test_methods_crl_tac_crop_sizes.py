@@ -121,7 +121,7 @@ def test_a_residual_network_that_encodes_all_crops_in_one_pass(tmp_path, options
     x = images(shape=(28, 32, 3))
     model = CRLTAC(**TINY | {"epochs": 2}, encoder="resnet18-dense", **options).fit(x)
     method, family = model.method_, model.method_.channel.family
-    assert method.centered and model.fitted_["n_components"] == 512 and family.is_dense(method.encoder)
+    assert method.options.centered and model.fitted_["n_components"] == 512 and family.is_dense(method.encoder)
     model.save(tmp_path / "run")
     h = viewsmith.load(tmp_path / "run").transform(x, inference="uniform")
     views = family.all_views(torch.from_numpy(model.scaled(x))).flatten(0, 1)
@@ -154,7 +154,7 @@ def test_a_residual_network_with_a_standard_stem_takes_larger_crops():
 )
 def test_the_default_encoder_encodes_all_crops_in_one_pass_where_it_can(crops, encoder, centered):
     model = CRLTAC(**TINY, **crops).fit(images(shape=(32, 40)))
-    assert (model.fitted_["encoder"], model.method_.centered) == (encoder, centered)
+    assert (model.fitted_["encoder"], model.method_.options.centered) == (encoder, centered)
     assert model.method_.channel.family.is_dense(model.method_.encoder) is not centered
 
 

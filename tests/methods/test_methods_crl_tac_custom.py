@@ -77,7 +77,7 @@ def test_fit_transform_views_save_and_load(modality, kind, tmp_path):
     channel = model.method_.channel
     assert channel.family.size == size and channel.family is not family and model.family is family
     scores = {"images": ImageScores, "vectors": MaskScores, "dna": SequenceScores}[modality]
-    assert isinstance(channel.scores, scores) and model.method_.centered
+    assert isinstance(channel.scores, scores) and model.method_.options.centered
     assert model.fitted_["effective_target"] == pytest.approx(0.9 * size)
     p = model.distribution(x)
     assert p.shape == (16, size) and np.allclose(p.sum(1), 1, atol=1e-5)

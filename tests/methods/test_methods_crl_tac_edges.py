@@ -134,7 +134,7 @@ def test_a_training_resumed_within_an_epoch_ends_with_the_same_weights(tmp_path,
 
 def test_the_objective_of_equation_2_trains():
     model = CRLTAC(**TINY, objective="information", channel_step="sampled").fit(vectors())
-    assert model.method_.objective == "information" and np.isfinite(model.metrics_[-1]["loss"])
+    assert model.method_.options.objective == "information" and np.isfinite(model.metrics_[-1]["loss"])
     message = refusal(CRLTAC(**TINY, objective="information", distinct=True).fit, vectors())
     assert message.startswith("distinct is of the objective 'bound'") and "leave it out" in message
 

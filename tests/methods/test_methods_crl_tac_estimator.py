@@ -26,7 +26,7 @@ def test_values_of_auto_by_modality():
     models = [CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna)]
     of_images, of_vectors, of_dna = models
     assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.conv3.bias is None
-    assert of_images.fitted_["scaling"] == "none" and not of_images.method_.centered
+    assert of_images.fitted_["scaling"] == "none" and not of_images.method_.options.centered
     assert all(weight.ndim > 1 for weight in of_images.method_.head.parameters())  # no biases
     assert isinstance(channel(of_images).family, Crops) and channel(of_images).family.grids == [(3, 4)]
     assert of_images.fitted_["effective_target"] == 8.0
@@ -35,9 +35,9 @@ def test_values_of_auto_by_modality():
     widths = [[m.out_features for m in model.method_.head.modules() if isinstance(m, nn.Linear)] for model in models]
     assert widths == [[128], [200, 50], [200, 50]]
     assert CRLTAC(**TINY, learning_rate=0.01).fit(images()).fitted_["learning_rate"] == 0.01
-    assert of_vectors.method_.centered and isinstance(channel(of_vectors).family, Masks)
+    assert of_vectors.method_.options.centered and isinstance(channel(of_vectors).family, Masks)
     assert isinstance(channel(of_vectors).scores, MaskScores) and of_vectors.fitted_["effective_target"] == 8.0
-    assert of_dna.method_.centered and isinstance(channel(of_dna).family, Windows)
+    assert of_dna.method_.options.centered and isinstance(channel(of_dna).family, Windows)
     assert isinstance(channel(of_dna).scores, PositionScores) and of_dna.fitted_["effective_target"] == 8.0
     small = CRLTAC(**TINY).fit(images()[:, 4:18, :16])
     assert isinstance(small.method_.encoder, SmallCNN) and channel(small).family.crop == 10
@@ -58,9 +58,9 @@ def test_effective_target_is_at_most_the_number_of_transformations():
 
 def test_a_biased_encoder_is_centered_by_default():
     made = CRLTAC(**TINY, encoder="cnn", n_components=8).fit(images())
-    assert made.method_.centered
+    assert made.method_.options.centered
     centered = CRLTAC(**TINY, encoder="crl-cnn", centered=True).fit(images())
-    assert centered.method_.centered and centered.method_.encoder.conv3.bias is not None
+    assert centered.method_.options.centered and centered.method_.encoder.conv3.bias is not None
 
 
 @pytest.mark.parametrize(("make", "bias"), [(images, True), (images, False), (vectors, False), (dna, True)])
@@ -70,17 +70,17 @@ def test_encoder_and_head_have_biases_if_they_are_asked_for(make, bias, tmp_path
         return [p for m in model.method_.modules() for p in [getattr(m, "bias", None)] if p is not None]
 
     default, given = CRLTAC(**TINY).fit(make()), CRLTAC(**TINY, bias=bias).fit(make())
-    assert given.method_.centered == default.method_.centered
+    assert given.method_.options.centered == default.method_.options.centered
     outer = given.method_.head[-1]
     assert all((m.bias is not None) is bias for m in outer.modules() if isinstance(m, nn.Linear))
-    assert (len(biases(given)) == len(biases(default))) is (bias is default.method_.centered)
+    assert (len(biases(given)) == len(biases(default))) is (bias is default.method_.options.centered)
     given.save(tmp_path / "run")
     np.testing.assert_array_equal(viewsmith.load(tmp_path / "run").transform(make()), given.transform(make()))
 
 
 def test_the_preset_has_biases_and_an_empty_crop_has_a_projection_of_its_own():
     preset = CRLTAC(**CRLTAC.presets["paper-images"] | {**TINY, "batch_size": 16}).fit(images())
-    assert preset.method_.encoder.conv1.bias is not None and not preset.method_.centered
+    assert preset.method_.encoder.conv1.bias is not None and not preset.method_.options.centered
     with torch.no_grad():
         empty = torch.zeros(1, 1, 20, 20)
         assert preset.method_.project(empty).norm() == pytest.approx(1)
@@ -100,7 +100,7 @@ def test_probabilities_of_transformations(modality):
 def test_inference_by_expectation_top_and_uniform():
     x = images()
     models = {how: CRLTAC(**TINY, inference=how).fit(x) for how in ("expectation", "top", "uniform")}
-    assert all(model.method_.inference_count is None for model in models.values())
+    assert all(model.method_.options.inference_count is None for model in models.values())
     for how, model in models.items():
         np.testing.assert_array_equal(models["expectation"].transform(x, inference=how), model.transform(x))
     uniform = models["uniform"]

@@ -24,7 +24,8 @@ from viewsmith.losses.info_max import info_max
 from viewsmith.methods.crl_tac.channel import Predicate, nonzero
 from viewsmith.methods.crl_tac.families import is_custom, transforms_of
 from viewsmith.methods.crl_tac.locations import KnownPlaces, near_views
-from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
+from viewsmith.methods.crl_tac.options import Inference
+from viewsmith.methods.crl_tac.training import CRLTACMethod
 from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid
 from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.modalities import Modality
@@ -292,5 +293,5 @@ def with_inference(model: Model, inference: str | None) -> Model:
         return model
     check(inference in get_args(Inference), "inference", repr(inference), "'expectation', 'top' or 'uniform'")
     other, method = copy.copy(model), copy.copy(model.method_)
-    other.method_, method.inference = method, inference
+    other.method_, method.options = method, dataclasses.replace(method.options, inference=inference)
     return other

@@ -36,12 +36,8 @@ from viewsmith.methods.crl_tac.channel import (
     final_warnings,
 )
 from viewsmith.methods.crl_tac.locations import KnownPlaces
+from viewsmith.methods.crl_tac.options import CRLTACOptions
 from viewsmith.networks.base import eval_mode
-
-Step = Literal["exact", "sampled"]
-Objective = Literal["bound", "information"]
-Weights = Literal["plain", "normalized"]
-Inference = Literal["expectation", "top", "uniform"]
 
 #: Additional weight of the entropy for each nat below its target.
 TARGET_WEIGHT = 1.0
@@ -65,25 +61,10 @@ class CRLTACMethod(Method):
         head: nn.Module,
         channel: AugmentationChannel,
         *,
-        centered: bool,
-        beta: float,
-        channel_beta: float,
-        draws: int,
-        encoder_step: Step,
-        channel_step: Step,
-        objective: Objective = "bound",
-        channel_rows: int,
-        distinct: bool,
-        weights: Weights,
-        entropy_weight: float,
-        effective_target: float | None,
+        options: CRLTACOptions,
         near: Tensor | None = None,
-        start_steps: int = 0,
         places: KnownPlaces | None = None,
-        place_weight: float = 0.0,
         chosen_views: ChosenViews | None = None,
-        inference: Inference,
-        inference_count: int | None,
         nonempty: Predicate | None = None,
         epochs: int,
         optimizer: Optimizer,
@@ -91,16 +72,12 @@ class CRLTACMethod(Method):
     ) -> None:
         super().__init__()
         self.encoder, self.head, self.channel = encoder, head, channel
-        self.centered, self.draws, self.beta, self.channel_beta = centered, draws, beta, channel_beta
-        self.exact_encoder, self.exact_channel = encoder_step == "exact", channel_step == "exact"
-        self.objective: Objective = objective
-        self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
-        self.entropy_weight, self.effective_target = entropy_weight, effective_target
-        self.chosen_views = chosen_views
-        self.places, self.place_weight = places, place_weight
-        self.start_steps = 0 if (near is None and places is None) or channel.scores is None else start_steps
+        self.options, self.nonempty, self.chosen_views, self.places = options, nonempty, chosen_views, places
+        target: Any = options.effective_target
+        self.effective_target: float | None = target
+        started = (near is not None or places is not None) and channel.scores is not None
+        self.start_steps = int(options.start_steps) if started else 0
         self.register_buffer("near", None if places is not None else near, persistent=False)
-        self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
         self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
         self.register_buffer("chosen", torch.tensor(0.0))  # effective number in the last `diagnose`; 0 before it
 
@@ -112,17 +89,18 @@ class CRLTACMethod(Method):
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """theta: m draws T ~ P(T|x), or all T weighted by P(T|x); trains encoder and head."""
+        draws, beta = self.options.draws, self.options.beta
         near = self.near if batch.step < self.start_steps else None
         if self.places is not None and batch.step < self.start_steps:
             q, _ = self.places.for_rows(batch.index, self.channel.log_p(batch.x).detach().exp())
-            z = self.some_projections(batch.x, torch.multinomial(q, self.draws, True, generator=batch.generator))
-            gain = self._estimate(z, torch.ones_like(z[..., 0]), self.beta)
-        elif self.exact_encoder and near is None:
+            z = self.some_projections(batch.x, torch.multinomial(q, draws, True, generator=batch.generator))
+            gain = self._estimate(z, torch.ones_like(z[..., 0]), beta)
+        elif self.options.encoder_step == "exact" and near is None:
             p = self.channel.log_p(batch.x).detach().exp()
-            gain = self._gain(self.every_projection(batch.x), p, self.beta)
+            gain = self._gain(self.every_projection(batch.x), p, beta)
         else:
-            z = self.some_projections(batch.x, self.channel.draw(batch.x, self.draws, batch.generator, near))
-            gain = self._estimate(z, torch.ones_like(z[..., 0]), self.beta)
+            z = self.some_projections(batch.x, self.channel.draw(batch.x, draws, batch.generator, near))
+            gain = self._estimate(z, torch.ones_like(z[..., 0]), beta)
         return -gain, {"information": gain.mean()}
 
     def channel_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -130,13 +108,13 @@ class CRLTACMethod(Method):
         if self.places is not None and batch.step < self.start_steps:
             log_p = self.channel.log_p(batch.x)
             return -self._at_places(log_p, batch.index), self._told(log_p, batch.index)
-        near = self.near if batch.step < self.start_steps else None
-        x = batch.x[: self.channel_rows] if self.exact_channel or near is not None else batch.x
+        options, near = self.options, self.near if batch.step < self.start_steps else None
+        x = batch.x[: options.channel_rows] if options.channel_step == "exact" or near is not None else batch.x
         log_p = self.channel.log_p(x)
         h = entropy(log_p)
-        objective = self._channel_gain(batch, x, log_p, near) + self.entropy_weight * h
-        if self.places is not None and self.place_weight:
-            objective = objective + self.place_weight * self._at_places(log_p, batch.index[: len(x)])
+        objective = self._channel_gain(batch, x, log_p, near) + options.entropy_weight * h
+        if self.places is not None and options.place_weight:
+            objective = objective + options.place_weight * self._at_places(log_p, batch.index[: len(x)])
         if self.effective_target is not None:
             objective = objective - TARGET_WEIGHT / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
         rest = len(batch.x) - len(x)
@@ -159,9 +137,9 @@ class CRLTACMethod(Method):
 
     def _channel_gain(self, batch: Batch, x: Tensor, log_p: Tensor, near: Tensor | None) -> Tensor:
         """The channel's objective for the first samples of a batch, without the entropy, (B,)."""
-        size, beta, p = self.channel.family.size, self.channel_beta, log_p.exp()
-        exact = self.exact_channel or near is not None
-        t = None if exact else torch.randint(size, (len(x), self.draws), device=x.device, generator=batch.generator)
+        size, beta, p = self.channel.family.size, self.options.channel_beta, log_p.exp()
+        draws, exact = self.options.draws, self.options.channel_step == "exact" or near is not None
+        t = None if exact else torch.randint(size, (len(x), draws), device=x.device, generator=batch.generator)
         with torch.no_grad(), eval_mode(self.encoder, self.head):
             rows = self.channel.family.rows_at_once(self.encoder, x)
             z = apply_in_blocks(self.every_projection, x, rows) if t is None else self.some_projections(x, t)
@@ -170,28 +148,28 @@ class CRLTACMethod(Method):
             if near is not None:
                 return near_info_max_bound(z, p, near, beta, gather_keys(z, p), order=order)
             return self._gain(z, p, beta, order) + self._recurring(z, p, batch.index[: len(x)])
-        w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
-        return self._estimate(z, w, beta) + self._recurring(z, w / self.draws, batch.index)
+        w = importance_weights(log_p.gather(1, t), size, normalized=self.options.importance_weights == "normalized")
+        return self._estimate(z, w, beta) + self._recurring(z, w / draws, batch.index)
 
     def _recurring(self, z: Tensor, p: Tensor, index: Tensor) -> Tensor | float:
         """The term of `chosen_views` for views of the rows `index`, (B,)."""
-        return 0.0 if self.chosen_views is None else self.channel_beta * self.chosen_views(z, p, index)
+        return 0.0 if self.chosen_views is None else self.options.channel_beta * self.chosen_views(z, p, index)
 
     def _gain(self, z: Tensor, p: Tensor, beta: float, order: Literal[2] | None = None) -> Tensor:
         """The objective with all transformations, (B,)."""
-        if self.objective == "information":
+        if self.options.objective == "information":
             return info_max(z, p, beta, gather_keys(z, p), order=order)
-        return info_max_bound(z, p, beta, gather_keys(z, p), distinct=self.distinct, order=order)
+        return info_max_bound(z, p, beta, gather_keys(z, p), distinct=self.options.distinct, order=order)
 
     def _estimate(self, z: Tensor, w: Tensor, beta: float) -> Tensor:
         """The objective with drawn transformations and their weights `w`, (B,)."""
-        if self.objective == "information":
+        if self.options.objective == "information":
             return self._gain(z, w / w.shape[1], beta)
         return sampled_info_max(z, beta, w, gather_keys(z, w))
 
     def project(self, views: Tensor) -> Tensor:
         """h of views (n, ...): (n, d), on the sphere. If `centered`, h of an empty view is 0."""
-        if not self.centered:
+        if not self.options.centered:
             return on_sphere(full_precision(self.head(self.encoder(views))))
         # In one batch, so that both share BatchNorm statistics.
         v = full_precision(self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])]))))
@@ -204,7 +182,7 @@ class CRLTACMethod(Method):
             return self.project(family.all_views(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
         f = family.embed(self.encoder, x)
         v = full_precision(self.head(f.flatten(0, 1)))
-        if self.centered:
+        if self.options.centered:
             one = family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
             v = v - full_precision(self.head(self.encoder(torch.zeros_like(one[:, 0]))))
         return on_sphere(v).unflatten(0, f.shape[:2])
@@ -212,7 +190,7 @@ class CRLTACMethod(Method):
     def some_projections(self, x: Tensor, t: Tensor) -> Tensor:
         """h of the views T_t(x) of samples (B, ...) with indices `t` (B, m): (B, m, d)."""
         family = self.channel.family
-        if self.centered:
+        if self.options.centered:
             return self.project(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
         f = family.embed_some(self.encoder, x, t)
         return on_sphere(full_precision(self.head(f.flatten(0, 1)))).unflatten(0, t.shape)
@@ -226,7 +204,7 @@ class CRLTACMethod(Method):
         family = self.channel.family
         if family.is_view(x):
             return self.encoder(x) if output == "representation" else self.project(x)
-        weights = self.channel.inference_weights(x, self.inference, self.inference_count)
+        weights = self.channel.inference_weights(x, self.options.inference, self.options.inference_count)
         if output == "representation":
             return expectation(family.embed(self.encoder, x), weights)
         return on_sphere(expectation(self.every_projection(x), weights))
