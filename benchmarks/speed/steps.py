@@ -21,7 +21,7 @@ from viewsmith.losses.oucl import Logits, oucl
 from viewsmith.methods import ContrastiveMethod, MetAugMethod, PiNDAMethod
 from viewsmith.modalities.images.views import image_recipe
 from viewsmith.networks import MLP, LowResolutionMap, ResNet, ResNetMap, SharedTrunkMap, UNet, resnet18
-from viewsmith.parts import Features
+from viewsmith.parts import Features, Noise
 from viewsmith.training import History, Trainer
 from viewsmith.training.engine import Callback
 from viewsmith.training.updates import Compiled, ReplayedPasses, frozen, make_optimizer, prepare_update
@@ -98,14 +98,7 @@ def engine_overhead(given: argparse.Namespace) -> Iterator[Row]:
 def with_noise(framework: SimCLR, views: ViewMaker, generator: PiNoise, *, two_sided: bool = False) -> Method:
     """PiNDA with the log barrier."""
     return PiNDAMethod(
-        framework,
-        PairMaker([views]),
-        generator,
-        two_sided=two_sided,
-        penalty="log_barrier",
-        penalty_weight=1.0,
-        epochs=1,
-        optimizer=Optimizer(),
+        framework, PairMaker([views]), generator, options=Noise(two_sided=two_sided), epochs=1, optimizer=Optimizer()
     )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from viewsmith.methods.genview.estimator import Quality, Source
     from viewsmith.methods.metaug.estimator import Memory, UnifiedLoss
     from viewsmith.methods.metaug.objective import Features
-    from viewsmith.methods.pinda.estimator import Noise
+    from viewsmith.methods.pinda.training import Noise
 
 __all__ = [
     "Averaging",
@@ -37,6 +37,6 @@ __getattr__ = lazily(
         "viewsmith.methods.genview.estimator": "Quality Source",
         "viewsmith.methods.metaug.estimator": "Memory UnifiedLoss",
         "viewsmith.methods.metaug.objective": "Features",
-        "viewsmith.methods.pinda.estimator": "Noise",
+        "viewsmith.methods.pinda.training": "Noise",
     },
 )

@@ -82,8 +82,8 @@ def test_the_generator_has_the_values_of_the_options(wine):
     noise = method.noise
     assert [tuple(p.shape) for p in noise.parameters() if p.ndim == 2] == [(7, 13), (26, 7)]
     assert (noise.strength, noise.level, noise.distribution, noise.random_fraction) == (0.3, "free", "uniform", 0.2)
-    assert noise.adversarial and noise.learn_mean and method.two_sided
-    assert (method.penalty, method.penalty_weight) == ("inverse_norm", 0.5)
+    assert noise.adversarial and noise.learn_mean and method.options.two_sided
+    assert (method.options.penalty, method.options.penalty_weight) == ("inverse_norm", 0.5)
 
 
 @pytest.mark.parametrize("view_maker", ["neighbors", "neighbor-mix"])

@@ -9,6 +9,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.losses import nt_xent
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP
+from viewsmith.parts import Noise
 from viewsmith.views import GaussianNoise, Identity, Neighbors, PairMaker, PiNoise
 
 B, D = 6, 4
@@ -31,8 +32,8 @@ def pinda(makers=(), trained=True, **options):
     if trained:
         with torch.no_grad():
             noise.network[-1].weight.copy_(torch.randn(D, 8, generator=draw(3)))
-    settings = {"two_sided": True, "penalty": "log_barrier", "penalty_weight": 0.3} | options
-    method = PiNDAMethod(simclr, PairMaker(makers), noise, epochs=4, optimizer=Optimizer(), **settings)
+    given = Noise(**{"two_sided": True, "penalty_weight": 0.3} | options)
+    method = PiNDAMethod(simclr, PairMaker(makers), noise, options=given, epochs=4, optimizer=Optimizer())
     method.prepare(X, 0)
     return method
 

@@ -98,7 +98,7 @@ def test_algorithm_2_on_the_views_of_simclr_is_one_option():
     x = np.random.default_rng(0).integers(0, 256, (16, 16, 16, 3)).astype(np.uint8)
     small = {"encoder": "cnn", "generator": "low-resolution", "epochs": 1, "batch_size": 8, "random_state": 0}
     model = PiNDA(**PiNDA.presets["paper-images"] | small | {"algorithm": 2}).fit(x)
-    assert model.method_.algorithm == 2 and model.options_.view_maker == "simclr"
+    assert model.method_.options.algorithm == 2 and model.options_.view_maker == "simclr"
     assert np.isfinite(model.metrics_[-1]["loss"])
 
 

@@ -10,6 +10,7 @@ from viewsmith.frameworks import BYOL, DINO, MoCo, MoCoV3, SimCLR, SimSiam, SwAV
 from viewsmith.losses import nt_xent
 from viewsmith.methods import PiNDAMethod
 from viewsmith.networks import MLP, LowResolutionMap, SequenceCNN, SequenceMap, SharedTrunkMap, SmallCNN, resnet18
+from viewsmith.parts import Noise
 from viewsmith.views import GaussianNoise, PairMaker, PiNoise, ViewMaker
 from viewsmith.views.base import PositivePair
 
@@ -50,15 +51,8 @@ def pinda(modality, framework="simclr", makers=(), shared=False, **options):
     noise = PiNoise(network_of(modality, encoder, shared), strength=0.4, adversarial=options.pop("adversarial", False))
     with torch.no_grad():
         noise.network.last.weight.normal_(0, 0.5)
-    settings = {"two_sided": False, "penalty": "log_barrier", "penalty_weight": 0.3} | options
-    return PiNDAMethod(
-        FRAMEWORKS[framework](encoder, MLP(8, [5])),
-        PairMaker(makers),
-        noise,
-        epochs=2,
-        optimizer=Optimizer(),
-        **settings,
-    ).double()
+    made, given = FRAMEWORKS[framework](encoder, MLP(8, [5])), Noise(**{"penalty_weight": 0.3} | options)
+    return PiNDAMethod(made, PairMaker(makers), noise, options=given, epochs=2, optimizer=Optimizer()).double()
 
 
 def batch(modality, progress=0.0):
@@ -176,9 +170,7 @@ def test_a_step_of_resnet18_with_a_shared_trunk():
         SimCLR(encoder, MLP(512, [8])),
         PairMaker([]),
         noise,
-        two_sided=True,
-        penalty="log_barrier",
-        penalty_weight=1.0,
+        options=Noise(two_sided=True),
         epochs=1,
         optimizer=Optimizer(),
     )

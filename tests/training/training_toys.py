@@ -13,6 +13,7 @@ from viewsmith.core.tensors import save_tensors
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP
+from viewsmith.parts import Noise
 from viewsmith.training import Callback, CheckpointFolder, Diagnostics, History, Trainer
 from viewsmith.views import GaussianNoise, Identity, PairMaker, PiNoise
 
@@ -97,9 +98,7 @@ def make_pinda(epochs=5):
         framework,
         PairMaker([Identity()]),
         PiNoise.for_vectors(D, hidden=(8,)),
-        two_sided=True,
-        penalty="log_barrier",
-        penalty_weight=1.0,
+        options=Noise(two_sided=True),
         epochs=epochs,
         optimizer=Optimizer("adamw", learning_rate=0.01, weight_decay=0.1),
     )

@@ -36,12 +36,24 @@ class FeatureNoise(ViewMaker):
         return x + self.level * self.scale * noise
 
 
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class DecodedNoise(Part):
+    """The noise that is learned, and the decoder that has to undo it."""
+
+    slot = "noise"
+
+    levels: tuple[Rate, Rate] = (0.25, 1.0)
+    """Levels of the noise on the two views: geometric means of the deviations of features, in scaled units."""
+    weight: Rate = 0.1
+    """Weight of the decoder's error in the loss of the encoder."""
+
+
 class DenoisingMethod(ContrastiveMethod):
     """Two alternating updates: the encoder on its objective, then noise and decoder on the decoder's error."""
 
-    def __init__(self, *parts: nn.Module, noise: nn.ModuleList, decoder: nn.Module, weight: float, **schedule):
+    def __init__(self, *parts: nn.Module, noise: nn.ModuleList, decoder: nn.Module, options: DecodedNoise, **schedule):
         super().__init__(*parts, **schedule)  # framework and views; epochs and optimizer
-        self.noise, self.decoder, self.weight = noise, decoder, weight
+        self.noise, self.decoder, self.options = noise, decoder, options
 
     def phases(self) -> list[Phase]:
         updates = [
@@ -56,7 +68,7 @@ class DenoisingMethod(ContrastiveMethod):
         pair.first = self.noise[0](pair.first, generator=batch.generator)
         pair.second = self.noise[1](pair.second, generator=batch.generator)
         contrast, error = self.framework(pair, batch.progress), self.error(pair.second, batch.x).mean(dim=1)
-        return contrast + self.weight * error, {"contrast": contrast.mean(), "error": error.mean()}
+        return contrast + self.options.weight * error, {"contrast": contrast.mean(), "error": error.mean()}
 
     def noise_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The decoder's error, (B,): noise moves to features that the others restore. The encoder is frozen here."""
@@ -70,18 +82,6 @@ class DenoisingMethod(ContrastiveMethod):
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Views for the report and for `views`: the noisier view."""
         return self.noise[1](super().view(x, index=index, generator=generator), generator=generator)
-
-
-@dataclass(kw_only=True, eq=False, repr=False, init=False)
-class DecodedNoise(Part):
-    """The noise that is learned, and the decoder that has to undo it."""
-
-    slot = "noise"
-
-    levels: tuple[Rate, Rate] = (0.25, 1.0)
-    """Levels of the noise on the two views: geometric means of the deviations of features, in scaled units."""
-    weight: Rate = 0.1
-    """Weight of the decoder's error in the loss of the encoder."""
 
 
 @register(
@@ -113,7 +113,7 @@ class Denoising(DecodedNoise, ViewsmithEstimator):
             views,
             noise=nn.ModuleList(FeatureNoise(features, level) for level in plan.options.levels),
             decoder=nn.Linear(plan.options.n_components, features),
-            weight=plan.options.weight,
+            options=DecodedNoise.of(plan.options),
             epochs=plan.options.epochs,
             optimizer=make_optimizer(plan),
         )

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,20 +12,19 @@ from torch import nn
 
 from viewsmith.core.errors import InputError, check, join_names
 from viewsmith.core.random import stream
-from viewsmith.core.registry import Bounds, Entry, entries, find, names, register
+from viewsmith.core.registry import Entry, entries, find, names, register
 from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
-from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Auto, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Positive
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
-from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, check_least, text_of
 from viewsmith.estimator.resolve import packages_of, part_options
 from viewsmith.estimator.rows import extent
 from viewsmith.methods.contrastive.estimator import PRESETS as SIMCLR
-from viewsmith.methods.pinda.training import PiNDAMethod
+from viewsmith.methods.pinda.training import Noise, PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise
 from viewsmith.modalities.images.channels import composites, is_photograph, to_pixels
 from viewsmith.networks.base import NoiseContext
@@ -89,46 +88,6 @@ def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Figure
     return draw_gallery("Learned noise", samples, np.stack([*tiles, view], axis=1), "pixels", caption)
 
 
-OneOrTwo = Annotated[int, Bounds(ge=1, le=2)]
-
-
-@dataclass(kw_only=True, eq=False, repr=False, init=False)
-class Noise(Part):
-    """The learned noise: its level, distribution, penalty and network."""
-
-    slot = "noise"
-
-    strength: Positive | Auto = 0.25
-    """Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto" chooses
-    among 0.25, 0.5, 1 and 2 without labels."""
-    level: Literal["fixed", "drawn", "free"] = "fixed"
-    """fixed: only how the noise is distributed over features is learned; drawn: so, and each draw has exactly the level
-    `strength` (figure 1 of the paper); free, as published: the level is learned, too."""
-    distribution: Literal["gaussian", "uniform"] = "gaussian"
-    """Distribution of the learned noise."""
-    learn_mean: bool = False
-    """Also learn the mean mu of the noise; the authors recommend mu = 0."""
-    algorithm: OneOrTwo = 1
-    """The paper's algorithm. 1: one view of every pair carries noise, on top of `view_maker`. 2: each view of each
-    sample is, with equal probability, the sample with noise or a view of `view_maker`."""
-    two_sided: bool = False
-    """Noise on both views of a pair instead of one."""
-    penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
-    """Penalty against collapse: log_barrier on features without noise, inverse_norm (published) on small noise."""
-    penalty_weight: Rate = 1.0
-    """Weight of the penalty."""
-    objective: Literal["cooperative", "adversarial"] = "cooperative"
-    """The generator decreases the loss (published), or increases it."""
-    random_fraction: Fraction = 0.0
-    """Fraction of the noise power spread evenly over all features, with a fixed level."""
-    generator: str = "auto"
-    """Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 and
-    resnet50 (without their classifiers, as published), shared (a small head on the first stage of the encoder). DNA:
-    sequence, shared. "auto": mlp, low-resolution, sequence."""
-    generator_hidden: Widths = (64,)
-    """Widths of the mlp generator's hidden layers."""
-
-
 @register(
     "method",
     "pinda",
@@ -178,10 +137,7 @@ class PiNDA(Noise, ViewsmithEstimator):
             framework,
             views,
             make_noise(plan, framework.encoder),
-            algorithm=options.algorithm,
-            two_sided=options.two_sided,
-            penalty=options.penalty,
-            penalty_weight=options.penalty_weight,
+            options=Noise.of(options),
             epochs=options.epochs,
             optimizer=make_optimizer(plan),
         )

@@ -5,14 +5,17 @@ eps = mu + sigma * e the noise, e ~ N(0, I). One update trains encoder and gener
 reparameterized noise (equation 17, Algorithms 1 and 2).
 """
 
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import Bounds
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
+from viewsmith.estimator.arguments import Auto, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.options import Part
 from viewsmith.frameworks import Framework
 from viewsmith.methods.contrastive.training import PairMethod
 from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
@@ -20,8 +23,45 @@ from viewsmith.networks.base import is_static
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PairMaker, PositivePair
 
-Noise = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
-Penalty = Literal["none", "inverse_norm", "log_barrier"]
+Drawn = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
+OneOrTwo = Annotated[int, Bounds(ge=1, le=2)]
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Noise(Part):
+    """The learned noise: its level, distribution, penalty and network."""
+
+    slot = "noise"
+
+    strength: Positive | Auto = 0.25
+    """Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto" chooses
+    among 0.25, 0.5, 1 and 2 without labels."""
+    level: Literal["fixed", "drawn", "free"] = "fixed"
+    """fixed: only how the noise is distributed over features is learned; drawn: so, and each draw has exactly the level
+    `strength` (figure 1 of the paper); free, as published: the level is learned, too."""
+    distribution: Literal["gaussian", "uniform"] = "gaussian"
+    """Distribution of the learned noise."""
+    learn_mean: bool = False
+    """Also learn the mean mu of the noise; the authors recommend mu = 0."""
+    algorithm: OneOrTwo = 1
+    """The paper's algorithm. 1: one view of every pair carries noise, on top of `view_maker`. 2: each view of each
+    sample is, with equal probability, the sample with noise or a view of `view_maker`."""
+    two_sided: bool = False
+    """Noise on both views of a pair instead of one."""
+    penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
+    """Penalty against collapse: log_barrier on features without noise, inverse_norm (published) on small noise."""
+    penalty_weight: Rate = 1.0
+    """Weight of the penalty."""
+    objective: Literal["cooperative", "adversarial"] = "cooperative"
+    """The generator decreases the loss (published), or increases it."""
+    random_fraction: Fraction = 0.0
+    """Fraction of the noise power spread evenly over all features, with a fixed level."""
+    generator: str = "auto"
+    """Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 and
+    resnet50 (without their classifiers, as published), shared (a small head on the first stage of the encoder). DNA:
+    sequence, shared. "auto": mlp, low-resolution, sequence."""
+    generator_hidden: Widths = (64,)
+    """Widths of the mlp generator's hidden layers."""
 
 
 class PiNDAMethod(PairMethod):
@@ -33,18 +73,12 @@ class PiNDAMethod(PairMethod):
         views: PairMaker,
         noise: PiNoise,
         *,
-        algorithm: int = 1,
-        two_sided: bool,
-        penalty: Penalty,
-        penalty_weight: float,
+        options: Noise,
         epochs: int,
         optimizer: Optimizer,
     ) -> None:
         super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
-        self.noise = noise
-        self.algorithm, self.two_sided = algorithm, two_sided
-        self.penalty: Penalty = penalty
-        self.penalty_weight = penalty_weight
+        self.noise, self.options = noise, options
 
     def phases(self) -> list[Phase]:
         trains = (self.framework, self.views, self.noise)
@@ -65,18 +99,18 @@ class PiNDAMethod(PairMethod):
         contrast = self.framework(pair, batch.progress)
         penalty = self._penalty(noise, self.noise.real(inputs), len(contrast))
         logs = {"contrast": contrast.mean(), "penalty": penalty.mean(), "gamma": torch.exp(-contrast.detach()).mean()}
-        return contrast + self.penalty_weight * penalty, logs
+        return contrast + self.options.penalty_weight * penalty, logs
 
-    def _noisy(self, pair: PositivePair, batch: Batch) -> tuple[PositivePair, Noise, Tensor]:
+    def _noisy(self, pair: PositivePair, batch: Batch) -> tuple[PositivePair, Drawn, Tensor]:
         """The pair with noise, the noise, and the input of the generator."""
-        if self.algorithm == 2:
+        if self.options.algorithm == 2:
             noise = self.noise.noise(batch.x, batch.generator, 2)
             return self._one_of_two(pair, batch, noise[0]), noise, batch.x
         # One pass of the generator: with the samples if both views are equal to them, else with both views.
         same = pair.first is pair.second
-        inputs = pair.first if same or not self.two_sided else torch.cat([pair.first, pair.second])
-        noise = self.noise.noise(inputs, batch.generator, 2 if self.two_sided and same else 1)
-        if self.two_sided:
+        inputs = pair.first if same or not self.options.two_sided else torch.cat([pair.first, pair.second])
+        noise = self.noise.noise(inputs, batch.generator, 2 if self.options.two_sided and same else 1)
+        if self.options.two_sided:
             first, second = (torch.cat([pair.first, pair.second]) + noise[0]).chunk(2)
             return replace(pair, first=first, second=second), noise, inputs
         return replace(pair, first=pair.first + noise[0]), noise, inputs
@@ -98,11 +132,11 @@ class PiNDAMethod(PairMethod):
             ids = (shown[0], shown[1])
         return replace(pair, first=first, second=second, ids=ids)
 
-    def _penalty(self, noise: Noise, real: Tensor | None, batch: int) -> Tensor:
+    def _penalty(self, noise: Drawn, real: Tensor | None, batch: int) -> Tensor:
         _, sigma, eps = noise
-        if self.penalty == "inverse_norm":
+        if self.options.penalty == "inverse_norm":
             return inverse_norm(eps).expand(batch)
-        if self.penalty == "log_barrier":
+        if self.options.penalty == "log_barrier":
             return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
         return eps.new_zeros(batch)
 
