@@ -15,7 +15,16 @@ FEW_TABLES = 20  # in the folders of a folder, among which one of labels is look
 LEAST_NAMED = 0.1  # of the samples, that a table that was given has by their names
 
 #: Names of columns that number the objects of an image, without case and marks (CellProfiler, Cellpose, scikit-image).
-NUMBERS = ("objectnumber", "numberobjectnumber", "object", "objectid", "cellid", "cellnumber", "cell", "nucleus")
+NUMBERS: tuple[str, ...] = (
+    "objectnumber",
+    "numberobjectnumber",
+    "object",
+    "objectid",
+    "cellid",
+    "cellnumber",
+    "cell",
+    "nucleus",
+)
 NUMBERS += ("roi", "labelid", "instance", "mask", "maskid", "label", "number", "id")
 
 
