@@ -137,9 +137,8 @@ def check_paths(
         check_source(data)
         if data not in BUILTIN and not plugins():  # a plug-in may read it
             refuse_unread(Path(data))
-    if (labels := read.get("labels")) is not None and not Path(labels).is_file():
-        there = "is a folder" if Path(labels).is_dir() else "does not exist"
-        raise InputError(f"labels: {labels} {there}; expected a file")
+    if (labels := read.get("labels")) is not None and not Path(labels).exists():
+        raise InputError(f"labels: {labels} does not exist; expected a file, or a folder with one for each recording")
     if file is not None:
         check_parent(file)
     check_names("modality", [read.get("modality")], also=["auto"])

@@ -31,11 +31,22 @@ NUMBERS += ("roi", "labelid", "instance", "mask", "maskid", "label", "number", "
 def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | None) -> Any:
     """The table of labels, in the order of the names: the given file, or one in the folder, or below, that has all
     names, or a part of each; ``attrs["file"]`` is its path. Of a name that the given file does not have all is NaN."""
-    tables = list(_tables(request, folder))
+    found = find_table(names, request, folder)
+    if found is None and request.labels is not None and request.masks is None:
+        raise InputError(
+            f"{request.labels} has no column with the names of all samples, such as {names[0]}: expected a table with "
+            "one row for each, and labels in other columns"
+        )
+    return found
+
+
+def find_table(names: Sequence[str], request: DataOptions, folder: Path | None) -> Any:
+    """As `table_of_names`; None also where the given table has no row for each name."""
+    found_there = list(tables(request, folder))
     named = [request.or_fitted(option) for option in ("label", "groups")]
     # Of several tables with the names, the one with the columns that are asked for.
-    tables.sort(key=lambda found: -sum(name in found[1].columns for name in named if name is not None))
-    for file, table in tables:
+    found_there.sort(key=lambda found: -sum(name in found[1].columns for name in named if name is not None))
+    for file, table in found_there:
         rows = _rows_of(names, table, file, partly=request.labels is not None)
         if rows is not None:
             if (rows < 0).any():
@@ -44,21 +55,16 @@ def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | No
             found = table.reindex(rows).reset_index(drop=True)
             found.attrs["file"] = str(file)
             return found
-    if request.labels is not None and request.masks is None:
-        raise InputError(
-            f"{request.labels} has no column with the names of all samples, such as {names[0]}: expected a table with "
-            "one row for each, and labels in other columns"
-        )
     return None
 
 
-def _tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, Any]]:
+def tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, Any]]:
     """The given table of labels, or those in the folder and below; columns that are not numbers are text."""
     beside, below = ([] if folder is None else sorted(folder.glob(at)) for at in ("*.csv", "*/*.csv"))
     found_there = beside + (below if len(below) <= FEW_TABLES else [])
     for file in found_there if request.labels is None else [request.labels]:
         try:
-            table = _read(file)
+            table = read_table(file)
         except InputError:
             if request.labels is not None:
                 raise
@@ -66,8 +72,12 @@ def _tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, A
         yield file, table
 
 
-def _read(file: Path) -> Any:
+def read_table(file: Path) -> Any:
+    """A table of labels."""
     import pandas as pd
+
+    if file.is_dir():
+        raise InputError(f"labels={file} is a folder, which only recordings have, one file for each: give a table")
 
     with reading(str(file), "a table of labels"):
         if file.suffix.lower() == ".xlsx":
@@ -77,7 +87,7 @@ def _read(file: Path) -> Any:
         return pd.read_csv(file, sep=None, engine="python")
 
 
-def _forms(names: Sequence[str]) -> list[list[str]]:
+def forms(names: Sequence[str]) -> list[list[str]]:
     """Names as they are, without folders, and without folders and endings."""
     files = [re.split(r"[/\\]", name)[-1] for name in names]
     return [list(names), files, [re.sub(r"(?<=.)\.\w+$", "", name) for name in files]]
@@ -87,11 +97,11 @@ def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> n
     """The row of each name, -1 where the table has none; None if no column has the names."""
     best, least = None, (1 if partly else len(names))
     for column in table.columns:
-        for keys in _forms(table[column].astype(str).tolist()):
+        for keys in forms(table[column].astype(str).tolist()):
             if len(set(keys)) < len(keys):
                 continue
             row_of = dict(zip(keys, range(len(keys)), strict=True))
-            for known in _forms(names):
+            for known in forms(names):
                 rows = np.array([row_of.get(name, -1) for name in known], np.int64)
                 if (found := int((rows >= 0).sum())) >= least and found >= LEAST_NAMED * len(names):
                     best, least = rows, found + 1
@@ -132,9 +142,9 @@ def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray |
 def table_of_objects(names: Sequence[str], numbers: np.ndarray, request: DataOptions, folder: Path | None) -> Any:
     """The table of labels of objects of masks, in their order, given the image and the number of each; None if there is
     none. ImageNumber of CellProfiler is that of the table of images beside it."""
-    for file, table in _tables(request, folder):
+    for file, table in tables(request, folder):
         free = [c for c in table.columns if c not in (request.or_fitted("label"), request.or_fitted("groups"))]
-        column = next((c for known in NUMBERS for c in free if _plain(c) == known), None)
+        column = next((c for known in NUMBERS for c in free if plain(c) == known), None)
         if column is None or table[column].dtype.kind not in "iuf":
             continue
         of = _images_of(table, sorted(set(names)), file)
@@ -146,7 +156,7 @@ def table_of_objects(names: Sequence[str], numbers: np.ndarray, request: DataOpt
         if len(row_of) < len(keys):
             twice = next(key for i, key in enumerate(keys) if row_of[key] != i)
             raise InputError(f"{file} has several rows of the object {twice[1]:g} of {twice[0]}: expected one for each")
-        samples = zip(_forms(names)[form], numbers.tolist(), strict=True)
+        samples = zip(forms(names)[form], numbers.tolist(), strict=True)
         rows = np.array([row_of.get(key, -1) for key in samples], np.int64)
         if (rows < 0).all():
             raise InputError(
@@ -163,7 +173,7 @@ def table_of_objects(names: Sequence[str], numbers: np.ndarray, request: DataOpt
     return None
 
 
-def _plain(column: object) -> str:
+def plain(column: object) -> str:
     """The name of a column without case and marks."""
     return re.sub(r"[^a-z]", "", str(column).lower())
 
@@ -171,15 +181,15 @@ def _plain(column: object) -> str:
 def _images_of(table: Any, names: Sequence[str], file: Path) -> tuple[int, list[str]] | None:
     """The image of each row of a table of objects, and in which form of names; None if no column has them."""
     for column in table.columns:
-        for form, keys in enumerate(_forms(table[column].astype(str).tolist())):
-            if set(keys) & set(_forms(names)[form]):
+        for form, keys in enumerate(forms(table[column].astype(str).tolist())):
+            if set(keys) & set(forms(names)[form]):
                 return form, keys
-    number = next((c for c in table.columns if _plain(c) == "imagenumber"), None)
+    number = next((c for c in table.columns if plain(c) == "imagenumber"), None)
     if number is None:
         return (0, [names[0]] * len(table)) if len(names) == 1 else None
     for beside in sorted(file.parent.glob("*Image.csv")):
-        images = _read(beside)
-        mine = next((c for c in images.columns if _plain(c) == "imagenumber"), None)
+        images = read_table(beside)
+        mine = next((c for c in images.columns if plain(c) == "imagenumber"), None)
         found = None if mine is None else _images_of(images.drop(columns=mine), names, beside)
         if found is not None and len(names) > 1:
             of = dict(zip(images[mine], found[1], strict=True))

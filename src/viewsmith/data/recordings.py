@@ -15,9 +15,10 @@ from scipy import ndimage
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
-from viewsmith.data.label_tables import column_of, table_of_names
+from viewsmith.data.event_tables import events_of
+from viewsmith.data.label_tables import column_of, find_table, table_of_names
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import VALIDATION
+from viewsmith.data.places import TABLES, VALIDATION
 from viewsmith.data.reading import FileContents
 from viewsmith.modalities.series.modality import SHORTEST, padded, warn_gaps
 
@@ -60,8 +61,6 @@ class SignalFile:
         return np.asarray(self[:, :], dtype)
 
 
-#: As a label: the annotations of the files.
-ANNOTATIONS = "annotations"
 #: Files of recordings that together have more bytes are read in blocks.
 IN_MEMORY = 2**25
 
@@ -134,6 +133,7 @@ def samples_of(
         raise InputError(f"{source_name} has no recordings")
     fitted = (request.schema or {}).get("signal", {})
     recordings = _one_rate(_same_channels(recordings, request, source_name), request, fitted, source_name)
+    recordings, request = _with_events(recordings, request, folder, Path(source_name).parent)
     lengths = np.array([each.x.shape[1] for each in recordings])
     if lengths.min() == 0:
         raise InputError(f"{source_name}: {recordings[int(lengths.argmin())].name} is empty; leave it out")
@@ -182,6 +182,25 @@ def samples_of(
         options={"signal": signal},
         modality="series",
     )
+
+
+def _with_events(
+    recordings: list[Recording], request: DataOptions, folder: Path | None, beside: Path
+) -> tuple[list[Recording], DataOptions]:
+    """Recordings with labels of moments that other files have, if there is no label for each recording; and the
+    request without these files."""
+    names, given = [each.name for each in recordings], request.labels
+    own = any(each.annotations or each.label is not None for each in recordings)
+    if request.or_fitted("label") is None or (own and given is None):
+        return recordings, request
+    if (given is None or given.suffix.lower() in TABLES) and find_table(names, request, folder) is not None:
+        return recordings, request
+    seconds = [None if each.rate is None else each.x.shape[1] / each.rate for each in recordings]
+    notes = events_of(names, seconds, request, folder, beside)
+    if notes is None:
+        return recordings, request
+    found = [replace(each, annotations=noted, label=None) for each, noted in zip(recordings, notes, strict=True)]
+    return found, replace(request, labels=None)
 
 
 def _annotated(recordings: Sequence[Recording], of: np.ndarray, centers: np.ndarray) -> np.ndarray:

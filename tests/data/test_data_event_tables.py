@@ -1,0 +1,105 @@
+"""Labels of moments of recordings from tables, Raven, Audacity and Praat."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+
+sf = pytest.importorskip("soundfile")
+RATE = 1000
+rng = np.random.default_rng(0)
+EVENTS = {"a": [(0.0, 1.0, "x"), (2.0, 3.5, "y")], "b": [(0.4, 2.2, "y")]}
+#: Labels of windows of half a second.
+EXPECTED = ["x", "x", "none", "none", "y", "y", "y", "none", "none", "y", "y", "y", "none", "none", "none", "none"]
+
+
+@pytest.fixture
+def songs(tmp_path):
+    """Two recordings of four seconds."""
+    (tmp_path / "songs").mkdir()
+    for name in EVENTS:
+        sf.write(tmp_path / "songs" / f"{name}.wav", rng.normal(0, 0.1, 4 * RATE), RATE)
+    return tmp_path / "songs"
+
+
+def rows():
+    return [(name, *event) for name, events in EVENTS.items() for event in events]
+
+
+def raven(path, events):
+    head = "Selection\tView\tChannel\tBegin Time (s)\tEnd Time (s)\tLow Freq (Hz)\tSpecies"
+    lines = [f"{i}\tSpectrogram 1\t1\t{a}\t{b}\t100.5\t{text}" for i, (a, b, text) in enumerate(events, 1)]
+    path.with_suffix(".Table.1.selections.txt").write_text("\n".join([head, *lines]) + "\n")
+
+
+def audacity(path, events):
+    text = "".join(f"{a:.6f}\t{b:.6f}\t{text}\n\\\t100.0\t200.0\n" for a, b, text in events)
+    path.with_suffix(".txt").write_text(text)
+
+
+def praat(path, events, long=True):
+    mark = ("xmin = ", "xmax = ", "text = ", "name = ") if long else ("", "", "", "")
+    cells = "".join(f'{mark[0]}{a} \n{mark[1]}{b} \n{mark[2]}"{text}" \n' for a, b, text in events)
+    tiers = f'"IntervalTier" \n{mark[3]}"phones" \n0 \n4 \n9 \n{cells}"TextTier" \n"points" \n1.5 \n"z" \n'
+    path.with_suffix(".TextGrid").write_text(f'"ooTextFile"\n"TextGrid"\n0\n4\n<exists>\n2\n{tiers}', "utf-16")
+
+
+WRITERS = {"raven": raven, "audacity": audacity, "praat": praat, "short": lambda p, e: praat(p, e, long=False)}
+
+
+@pytest.mark.parametrize("program", WRITERS)
+@pytest.mark.parametrize("place", ["songs", "notes"])
+def test_a_file_of_each_recording(songs, program, place, capsys):
+    (folder := songs.parent / place).mkdir(exist_ok=True)
+    for name, events in EVENTS.items():
+        WRITERS[program](folder / f"{name}.wav", events)
+    labels = {} if place == "songs" else {"labels": folder}
+    data = load_dataset(songs, length="0.5s", label="annotations", **labels)
+    assert data.y.tolist() == EXPECTED and "3 events of 2 recordings" in capsys.readouterr().err
+    assert data.row_names[0] == "a.wav@0 s" and data.schema["label"] == "annotations"
+    if program in ("praat", "raven"):
+        name = {"praat": "phones", "raven": "Species"}[program]
+        assert load_dataset(songs, length="0.5s", label=name, **labels).y.tolist() == EXPECTED
+    if place == "songs":
+        alone = load_dataset(songs / "a.wav", label="annotations", schema=data.schema)
+        assert alone.y.tolist() == EXPECTED[:8]
+    assert load_dataset(songs, length="0.5s").y is None
+
+
+@pytest.mark.parametrize("kind", ["s", "ms", "duration"])
+def test_a_table_of_all_recordings(songs, kind):
+    table = pd.DataFrame(rows(), columns=["file", "start", "end", "call"]).sample(frac=1, random_state=1)
+    table = table.assign(file="/data/" + table.file + ".wav", selection=range(3), channel=1)
+    if kind == "ms":
+        table = table.assign(start=table.start * 1000, end=table.end * 1000)
+        table = table.rename(columns={"start": "Start (ms)", "end": "End (ms)"})
+    if kind == "duration":
+        table = table.assign(duration=table.end - table.start).drop(columns="end").rename(columns={"start": "onset"})
+    table.to_csv(file := songs.parent / "calls.csv", index=False)
+    data = load_dataset(songs, length="0.5s", label="call", labels=file)
+    assert data.y.tolist() == EXPECTED
+    assert load_dataset(songs, labels=file, label="call", schema=data.schema).y.tolist() == EXPECTED
+    if kind == "s":
+        assert "did you mean call?" in refusal(load_dataset, songs, length="0.5s", label="calls", labels=file)
+        table.assign(start=9.0, end=10.0).to_csv(file, index=False)
+        assert "begins at 9 s, and the recording ends at 4 s" in refusal(
+            load_dataset, songs, length="0.5s", label="call", labels=file
+        )
+        table.assign(end=0.0).to_csv(file, index=False)
+        assert "and ends at 0 s" in refusal(load_dataset, songs, length="0.5s", label="call", labels=file)
+
+
+def test_a_table_in_the_folder_and_one_with_a_row_for_each(songs):
+    pd.DataFrame(rows(), columns=["file", "start", "end", "call"]).to_csv(songs / "calls.csv", index=False)
+    assert load_dataset(songs, length="0.5s", label="call").y.tolist() == EXPECTED
+    # A row for each recording has its label, whatever begins there.
+    table = pd.DataFrame({"file": ["b.wav", "a.wav"], "start": [70.0, 80.0], "species": ["u", "v"]})
+    table.to_csv(songs.parent / "about.csv", index=False)
+    found = load_dataset(songs, length="0.5s", label="species", labels=songs.parent / "about.csv")
+    assert found.y.tolist() == ["v"] * 8 + ["u"] * 8
+    pd.DataFrame({"u": [1, 2]}).to_csv(songs.parent / "about.csv", index=False)
+    assert "no column with the names of all samples" in refusal(
+        load_dataset, songs, length="0.5s", label="species", labels=songs.parent / "about.csv"
+    )
