@@ -6,21 +6,12 @@ import numpy as np
 import pytest
 from cli_tools import call, good
 
+from drawn_strokes import strokes
 from refusals import refusal
 from viewsmith.evaluation.symmetries import nearest, symmetries
 from viewsmith.modalities import modality_of
 
 RNG = np.random.default_rng(0)
-
-
-def strokes(n=200, mirrored=False):
-    """Images with a stroke from the upper left to the lower right; half of them mirrored if `mirrored`."""
-    rng = np.random.default_rng(1)
-    x = rng.integers(0, 40, (n, 16, 16)).astype(np.uint8)
-    for image, shift in zip(x, rng.integers(-3, 4, n), strict=True):
-        for i in range(16):
-            image[i, np.clip(i + shift, 0, 15)] = 255
-    return np.where((rng.random(n) < 0.5)[:, None, None], x[:, :, ::-1], x) if mirrored else x
 
 
 SAMPLES = {
@@ -35,7 +26,7 @@ TRANSFORMATIONS = {name: modality_of(name).transformations(x.shape[1:]) for name
 
 
 def test_a_set_without_a_symmetry_and_one_with_it():
-    (one,) = symmetries(strokes(), "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
+    (one,) = symmetries(strokes(200), "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
     assert not one.on_the_data and one.told_apart > 0.95 and one.ratio > 1.3
     (other,) = symmetries(strokes(mirrored=True), "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
     assert other.on_the_data and other.told_apart < 0.65 and 0.9 < other.ratio < 1.1
@@ -126,7 +117,7 @@ def test_what_cannot_be_tested():
 
 
 def test_the_command(tmp_path):
-    np.savez(tmp_path / "strokes.npz", X=strokes())
+    np.savez(tmp_path / "strokes.npz", X=strokes(200))
     header, mirror, *_ = good("symmetries", tmp_path / "strokes.npz").out.splitlines()
     assert header.split()[0] == "transformation" and mirror.split()[:4] == ["mirror", "off", "the", "data"]
     found = json.loads(good("symmetries", tmp_path / "strokes.npz", "--json").out)
@@ -137,7 +128,7 @@ def test_the_command(tmp_path):
 
 @pytest.mark.parametrize("how", [(), ("--stream",), ("--transductive",)])
 def test_fit_says_what_it_chose_and_its_report_shows_it(tmp_path, how):
-    np.save(tmp_path / "strokes.npy", strokes())
+    np.save(tmp_path / "strokes.npy", strokes(200))
     command = ("fit", tmp_path / "strokes.npy", "--modality", "images", "--epochs", 1, *how)
     assert "mirror: off, told apart in" in good(*command, "--out", tmp_path / "run").err
     page = (tmp_path / "run" / "report.html").read_text()

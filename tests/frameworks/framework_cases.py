@@ -98,3 +98,20 @@ def assert_value_and_gradient(framework, losses, slow, rtol=1e-9):
     for fast, expected in zip(fast_gradients, slow_gradients, strict=True):
         torch.testing.assert_close(fast, expected, rtol=1e-8, atol=1e-11)
         assert fast.abs().max() > 0
+
+
+def slow_info_nce(batch, anchors, others, tau):
+    """The mean of both directions: the anchors of a view with all of the other view that do not show their rows."""
+    losses = []
+    for i in range(len(batch.first)):
+        directions = []
+        for view in (0, 1):
+            other, total = 1 - view, 0
+            for j in range(len(batch.first)):
+                if j != i and batch.ids is not None and int(batch.ids[other][j]) in [int(n[i]) for n in batch.ids]:
+                    continue
+                total = total + torch.exp((anchors[view][i] * others[other][j]).sum() / tau)
+            attraction = torch.exp((anchors[view][i] * others[other][i]).sum() / tau)
+            directions.append(-torch.log(attraction / total))
+        losses.append((directions[0] + directions[1]) / 2)
+    return losses

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from framework_cases import B, assert_value_and_gradient, build, length_one, pair, part, state
+from framework_cases import B, assert_value_and_gradient, build, length_one, pair, part, slow_info_nce, state
 from torch import nn
 
 from refusals import refusal
@@ -103,19 +103,7 @@ def slow_moco_v3(framework, batch):
         q.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[view])))])
         with torch.no_grad():
             k.append([length_one(row) for row in framework.head_copy(framework.encoder_copy(x[view]))])
-    losses = []
-    for i in range(len(x[0])):
-        directions = []
-        for view in (0, 1):
-            other, total = 1 - view, 0
-            for j in range(len(x[0])):
-                if j != i and batch.ids is not None and int(batch.ids[other][j]) in [int(n[i]) for n in batch.ids]:
-                    continue
-                total = total + torch.exp((q[view][i] * k[other][j]).sum() / TAU)
-            attraction = torch.exp((q[view][i] * k[other][i]).sum() / TAU)
-            directions.append(-2 * TAU * torch.log(attraction / total))
-        losses.append((directions[0] + directions[1]) / 2)
-    return losses
+    return [2 * TAU * loss for loss in slow_info_nce(batch, q, k, TAU)]
 
 
 @pytest.mark.parametrize("ids", [True, False])

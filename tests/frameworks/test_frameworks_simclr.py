@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from framework_cases import LABELS, assert_value_and_gradient, build, length_one, pair
+from framework_cases import LABELS, assert_value_and_gradient, build, length_one, pair, slow_info_nce
 from torch import nn
 
 from refusals import refusal
@@ -68,19 +68,7 @@ def slow_nnclr(framework, batch, keys):
         z = [length_one(row.detach()) for row in framework.head(framework.encoder(x[view]))]
         neighbors.append([length_one(max(keys, key=lambda key: float((key * row).sum()))) for row in z])
         p.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[view])))])
-    losses = []
-    for i in range(len(x[0])):
-        directions = []
-        for view in (0, 1):
-            other, total = 1 - view, 0
-            for j in range(len(x[0])):
-                if j != i and batch.ids is not None and int(batch.ids[other][j]) in [int(n[i]) for n in batch.ids]:
-                    continue
-                total = total + torch.exp((neighbors[view][i] * p[other][j]).sum() / TAU)
-            attraction = torch.exp((neighbors[view][i] * p[other][i]).sum() / TAU)
-            directions.append(-torch.log(attraction / total))
-        losses.append((directions[0] + directions[1]) / 2)
-    return losses
+    return slow_info_nce(batch, neighbors, p, TAU)
 
 
 @pytest.mark.parametrize("ids", [True, False])

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cases import slow
+from drawn_strokes import strokes
 from refusals import refusal
 from viewsmith.core.registry import entries
 from viewsmith.evaluation.symmetries import LEAST, FeatureSpace
@@ -26,16 +27,6 @@ def stains(n, seed=0):
     x[..., 1] += disc * (40 + 60 * y + rng.integers(-15, 15, n))[:, None, None]
     x[..., 0] += disc * rng.integers(60, 200, n)[:, None, None]
     return x.astype(np.uint8), y
-
-
-def strokes(n=200):
-    """Images with a stroke from the upper left to the lower right."""
-    rng = np.random.default_rng(1)
-    x = rng.integers(0, 40, (n, 16, 16)).astype(np.uint8)
-    for image, shift in zip(x, rng.integers(-3, 4, n), strict=True):
-        for i in range(16):
-            image[i, np.clip(i + shift, 0, 15)] = 255
-    return x
 
 
 def samples(modality, n=60):
@@ -80,7 +71,7 @@ def test_gain_destroys_what_a_stain_measures_and_turns_do_not():
 
 
 def test_mirrors_leave_a_set_without_that_symmetry():
-    table = views_table(strokes(), views=["turns"], uses=["alone"])
+    table = views_table(strokes(200), views=["turns"], uses=["alone"])
     ratios = {row.setting: row.ratio for row in table if row.use == "alone"}
     assert ratios["flip=0.5"] > 1.25 and ratios["upside_down=0.5"] > 1.25
     assert ratios["flip=0.5, upside_down=0.5, turn=0.5"] > 1.2
