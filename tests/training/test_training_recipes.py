@@ -251,6 +251,14 @@ def test_gradients_of_frozen_parameters_are_not_clipped_with_the_others():
     assert found.first.weight.item() == pytest.approx(0.5, rel=1e-4)
 
 
+def test_weight_decay_by_hand():
+    spec = Optimizer(weight_decay=0.04, final_weight_decay=0.4, warmup=0.5)
+    middle = 0.4 + (0.04 - 0.4) * 0.5 * (1 + math.cos(math.pi / 4))
+    for progress, expected in ((0, 0.04), (0.25, middle), (0.5, 0.22), (1, 0.4)):
+        assert weight_decay(spec, progress) == pytest.approx(expected, abs=1e-12)
+        assert weight_decay(Optimizer(weight_decay=0.04), progress) == 0.04
+
+
 def test_freezing_and_weight_decay_follow_the_curve_of_the_rate():
     """A phase that covers the second half of a curve starts in the middle of it."""
 

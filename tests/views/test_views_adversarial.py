@@ -52,6 +52,14 @@ def test_only_the_second_view_moves_by_default():
     assert moved.ids is given.ids
 
 
+def test_both_views_move_each_by_its_own_gradient():
+    given = pair()
+    moved = AdversarialViews(0.5, both=True).pair(given, loss=Linear(torch.tensor([3.0, -1.0, 0, 0, 0, 0])))
+    step = torch.tensor([0.5, -0.5, 0, 0, 0, 0])
+    torch.testing.assert_close(moved.first, given.first + step)
+    torch.testing.assert_close(moved.second, given.second - step)
+
+
 @pytest.mark.parametrize("step", ["sign", "length"])
 def test_the_step_follows_the_gradient(step):
     # Finite differences of the whole batch's loss, feature by feature.
