@@ -12,22 +12,10 @@ from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
-from viewsmith.estimator import arguments
+from viewsmith.estimator import arguments, model
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import figure_rows, generated_figures, learned_map
 from viewsmith.estimator.inputs import find_classes
-from viewsmith.estimator.model import (
-    SETTINGS,
-    make_encoder,
-    make_generator,
-    make_generator_optimizer,
-    make_head,
-    make_optimizer,
-    make_views,
-    modality_in,
-    resolve_generator,
-    with_noise,
-)
 from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
@@ -114,7 +102,7 @@ Decay = Annotated[float, Bounds(ge=0, lt=1)]
 Strength = Annotated[float, Bounds(gt=0, le=1)]
 
 #: Settings for which "auto" takes the value of the modality.
-FROM_MODALITY = ("directions", "nu", "strength", *SETTINGS)
+FROM_MODALITY = ("directions", "nu", "strength", *model.SETTINGS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,26 +283,26 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
         if options._conditions_on_labels:
             labels = find_classes(data.labels, len(data.rows), "condition is 'labels'", "'representation'")
         epochs: Any = options.epochs
-        found = resolve_generator(options, data.modality, epochs, FROM_MODALITY)
+        found = model.resolve_generator(options, data.modality, epochs, FROM_MODALITY)
         n_classes = 0 if labels is None else int(labels.max()) + 1
         return dataclasses.replace(options, **found), {"n_classes": n_classes}, labels
 
     def _build(self, plan: BuildContext[DiffAugFacts]) -> Method:
-        options, encoder, refresh = plan.options, make_encoder(plan), plan.options.refresh
+        options, encoder, refresh = plan.options, model.make_encoder(plan), plan.options.refresh
         framework = make_soft(plan, encoder)
         return DiffAugMethod(
             framework,
-            make_views(plan, encoder),
+            model.make_views(plan, encoder),
             make_generated(plan, framework),
             schedule=options.phases,
             epochs=options.epochs,
             generator_epochs=options.generator_epochs,
             replacement=options.replacement,
-            optimizer=make_optimizer(plan),
-            generator_optimizer=make_generator_optimizer(plan),
+            optimizer=model.make_optimizer(plan),
+            generator_optimizer=model.make_generator_optimizer(plan),
             refresh=0 if refresh == "batch" else refresh,
             fresh=refresh == "batch",
-            on_top=modality_in(plan).on_top,
+            on_top=model.modality_in(plan).on_top,
         )
 
     def figures(self, dataset: Dataset) -> list[Figure]:
@@ -355,13 +343,13 @@ def make_soft(plan: BuildContext[DiffAugFacts], encoder: nn.Module) -> SoftContr
     widths = options.projector_dims
     if widths == "auto":
         # Directions of images need a wide projection: SimCLR's head.
-        widths = (n, 128) if modality_in(plan).is_image else (32,)
+        widths = (n, 128) if model.modality_in(plan).is_image else (32,)
     map_head = MLP(n, [*options.map_hidden, options.map_components], norm=options.norm)
     if widths is None:
-        return SoftContrastive(encoder, with_noise(plan, map_head), loss=_loss(plan, of_map=True))
+        return SoftContrastive(encoder, model.with_noise(plan, map_head), loss=_loss(plan, of_map=True))
     return SoftContrastive(
         encoder,
-        make_head(plan, tuple(widths)),
+        model.make_head(plan, tuple(widths)),
         map_head,
         loss=_loss(plan, of_map=False),
         map_loss=_loss(plan, of_map=True),
@@ -392,7 +380,7 @@ def _loss(plan: BuildContext[DiffAugFacts], *, of_map: bool) -> SoftSettings | I
 def make_generated(plan: BuildContext[DiffAugFacts], framework: SoftContrastive) -> GeneratedViews:
     """The diffusion model of the modality and its views."""
     options = plan.options
-    generator = make_generator(
+    generator = model.make_generator(
         plan,
         framework.encoder,
         options,

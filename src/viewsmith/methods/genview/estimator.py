@@ -17,17 +17,9 @@ from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.data.options import ForegroundMap, check_noise
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator import arguments
+from viewsmith.estimator import arguments, model
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import cache_gallery
-from viewsmith.estimator.model import (
-    SETTINGS,
-    make_generator_optimizer,
-    make_model,
-    make_optimizer,
-    modality_in,
-    resolve_generator,
-)
 from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import extent, fingerprint
@@ -231,7 +223,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
         check_noise(options.noise)
         parts.check_foreground(options.foreground, data.modality.name, options.noise)
         _check_fraction(options, epochs, parts.uses_extractor(options.features, data.modality.name))
-        found, maps = resolve_generator(options, data.modality, epochs, SETTINGS), None
+        found, maps = model.resolve_generator(options, data.modality, epochs, model.SETTINGS), None
         if parts.uses_extractor(options.features, data.modality.name):
             if isinstance(options.features, str):
                 channels, dtype = data.modality.channels(data.row_shape), data.rows.dtype
@@ -249,14 +241,14 @@ class GenView(Source, Quality, ViewsmithEstimator):
 
     def _build(self, plan: BuildContext[parts.GenViewFacts]) -> Method:
         options, inputs = plan.options, plan.inputs
-        framework, views = make_model(plan)
+        framework, views = model.make_model(plan)
         maps = parts.make_extractor(plan)
         generated = None
         if options.view_cache is None and options.alpha > 0:
             generated = parts.make_generated(plan, framework.encoder, maps)
         quality = None
         if options.quality and options.gamma:
-            blank = modality_in(plan).blank(plan.facts.row_shape)
+            blank = model.modality_in(plan).blank(plan.facts.row_shape)
             of_features: dict[str, Any] = {"source": options.quality_features, "diversity": options.quality_diversity}
             quality = ViewQuality(framework.encoder, blank, maps=maps, **of_features)
         return GenViewMethod(
@@ -264,9 +256,9 @@ class GenView(Source, Quality, ViewsmithEstimator):
             views,
             generated,
             quality,
-            on_top=modality_in(plan).on_top,
-            optimizer=make_optimizer(plan),
-            generator_optimizer=make_generator_optimizer(plan),
+            on_top=model.modality_in(plan).on_top,
+            optimizer=model.make_optimizer(plan),
+            generator_optimizer=model.make_generator_optimizer(plan),
             precomputed=[] if inputs is None else inputs.views,
             alpha=options.alpha,
             gamma=options.gamma,
