@@ -537,8 +537,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             resume = stack.enter_context(opened(folder, config, self.initial_, data.device, resume=given.resume))
             for callback in callbacks:
                 stack.callback(callback.close)
-            start: dict[str, Any] = {"initial": self.initial_, "resume": resume, "context": self.context_}
-            outcome = train(self.name, self.method_, data, plan, folder, callbacks, **start, spent=given.spent)
+            outcome = train(self.name, self.method_, data, plan, given, initial=self.initial_, resume=resume)
             self.status_, self.metrics_ = outcome.status, outcome.metrics
             self.warnings_, self.summary_ = outcome.warnings, outcome.summary
             self._to_device()

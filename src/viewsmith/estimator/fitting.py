@@ -147,26 +147,39 @@ def train(
     method: Method,
     data: TrainingData,
     plan: BuildContext[Any],
-    folder: RunFolder | None,
-    callbacks: Sequence[Callback] = (),
+    given: Given,
     *,
     initial: Mapping[str, Tensor],
     resume: bool,
-    context: Mapping[str, Any],
-    spent: float = 0.0,
 ) -> Outcome:
     """Train on scaled rows, and write metrics and checkpoints to the run folder, if there is one; `initial` are the
-    weights before, `spent` the seconds that the preparation has taken."""
-    began, options, split = datetime.now(UTC), plan.options, context.get("split")
-    columns = _columns(data, plan, context)
+    weights before."""
+    began, options, folder, few = datetime.now(UTC), plan.options, given.folder, plan.few_labels
+    context: Mapping[str, Any] = given.context
+    columns, split = _columns(data, plan, context), context.get("split")
     if isinstance(data.layer, Scaler) and table_of(data.rows) is None and "source" not in context.get("data", {}):
         varies = data.layer.varies.cpu().numpy()  # of rows of a file, `load_dataset` has warned
         warn_columns(data.rows, plan.facts.feature_names or None, ranges=(np.zeros_like(varies), varies))
     labels = _labels_used(plan)
     history = History(folder.metrics if folder else None)
     # Those given come before the history, which saves what they add to the metrics.
-    watching = [Diagnostics(), *callbacks, history, EarlyWarnings(history), FreeMemory()]
-    trainer = _trainer(name, method, data, plan, folder, watching, spent)
+    watching = [Diagnostics(), *given.callbacks, history, EarlyWarnings(history), FreeMemory()]
+    trainer = Trainer(
+        method,
+        seed=data.seed,
+        batch_size=options.batch_size,
+        device=data.device,
+        precision=options.precision,
+        compile=options.compile,
+        callbacks=[*watching, ProgressBar()] if options.verbose else watching,
+        minutes=options.minutes,
+        spent=given.spent,
+        checkpoint=folder.checkpoint if folder else None,
+        checkpoint_every=options.checkpoint_every,
+        interruptible=folder is not None,
+        phases=None if few is None else supervised_phases(method, data.x, few, data.device),
+        settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
+    )
     tested = plan.facts.symmetries
     _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
     started = time.perf_counter()
@@ -187,9 +200,7 @@ def train(
         if (hashes := row_hashes(data.rows)) is not None:
             folder.write_row_hashes(hashes)
     found = method.warnings(history.rows)
-    if (
-        plan.labels is None and plan.few_labels is None and not data.groups
-    ):  # labels and groups change what are neighbors
+    if plan.labels is few is None and not data.groups:  # labels and groups change what are neighbors
         found += compared_with_untrained(method, initial, trainer.x, data.seed)
     for line in found:
         warn(line)
@@ -216,35 +227,6 @@ def train(
         **({} if split is None else {"split": split}),
     }
     return Outcome(status, history.rows, all_warnings, summary)
-
-
-def _trainer(
-    name: str,
-    method: Method,
-    data: TrainingData,
-    plan: BuildContext[Any],
-    folder: RunFolder | None,
-    callbacks: list[Callback],
-    spent: float,
-) -> Trainer:
-    """The trainer of a plan, with its callbacks."""
-    options, few = plan.options, plan.few_labels
-    return Trainer(
-        method,
-        seed=data.seed,
-        batch_size=options.batch_size,
-        device=data.device,
-        precision=options.precision,
-        compile=options.compile,
-        callbacks=[*callbacks, ProgressBar()] if options.verbose else callbacks,
-        minutes=options.minutes,
-        spent=spent,
-        checkpoint=folder.checkpoint if folder else None,
-        checkpoint_every=options.checkpoint_every,
-        interruptible=folder is not None,
-        phases=None if few is None else supervised_phases(method, data.x, few, data.device),
-        settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
-    )
 
 
 #: Rows on which the trained encoder is compared with the untrained one: those among which neighbors are searched, and
