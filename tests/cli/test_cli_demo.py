@@ -31,6 +31,13 @@ def test_the_demo_makes_a_run_a_report_embeddings_and_views(tmp_path, monkeypatc
     assert (tmp_path / "new" / "views.csv").stat().st_mtime_ns == before
 
 
+def test_the_demo_ends_with_the_command_that_was_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "app", lambda args, **_: 130)
+    with pytest.raises(cli.typer.Exit) as end:
+        cli.demo.__wrapped__(out=tmp_path / "new")
+    assert end.value.exit_code == 130
+
+
 @pytest.mark.slow
 def test_the_demo_on_digits(tmp_path):
     assert_demo(tmp_path / "demo", [])

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,14 @@ SLOW = {"torch", "pandas", "sklearn", "scipy", "matplotlib"}
 # Paths without a folder do not exist; `data.csv`, `folder` and `run` do.
 FAULTS = [
     ("fit data.csv --out new --epoch 3", "No such option"),
+    ("fit data.csv --out new --max-epochs 3", "No such option: --max-epochs; did you mean --epochs?"),
+    ("fit data.csv --out new --random_state 3", "did you mean --seed?"),
+    ("fit data.csv --out new --lr .1", "No such option: --lr; set it with --set learning_rate=VALUE"),
+    ("compare data.csv --out new --epochs 3", "set it with --set epochs=VALUE"),
+    ("embed run data.csv -o h.npz", "did you mean --out?"),
+    ("embed run data.csv --temperature 1", "No such option: --temperature; see"),
+    ("fit - --out new", "the data are '-', but standard input is not read: give a file"),
+    ("fit none.csv --out=~/none/new --config=~/none.toml", f"no configuration file at {Path.home()}/none.toml"),
     ("fit data.csv --out new --image-size many", "--image-size"),
     ("fit data.csv", "Missing option"),
     ("fit data.csv data.csv --out new", "give one file, or a folder that has all of them"),

@@ -196,3 +196,8 @@ def test_one_of_several_processes_warns(environment, said, monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     show_warning(UserWarning("two\nlines"))
     assert capsys.readouterr().err == ("warning: two lines\n" if said else "")
+
+
+def test_a_closed_stderr_is_no_fault(tmp_path):
+    command = f"{sys.executable} -m viewsmith fit wine --epochs 1 --out {tmp_path}/run 2>&-"
+    assert subprocess.run(command, shell=True, capture_output=True).returncode == 0

@@ -13,6 +13,7 @@ import viewsmith
 from refusals import refusal
 from registered import ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith import PiNDA
+from viewsmith.estimator.options import places
 from viewsmith.evaluation import PROTOCOLS, baselines
 from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of
@@ -262,6 +263,19 @@ def test_report_of_a_model_saved_from_python(tmp_path, table):
 
 
 # ---- methods --------------------------------------------------------------------------------------------------------
+
+
+def test_methods_of_a_name():
+    text = good("methods", "pinda").out
+    assert (
+        text.startswith("pinda  (vectors")
+        and '  --set strength=0.25  [noise]  float or "auto"\n      Noise level' in text
+    )
+    assert all(f"  --set {option}=" in text for option in places(PiNDA))
+    assert json.loads(good("methods", "pinda", "--json").out).keys() == {"methods"}
+    assert "dna" in json.loads(good("methods", "mutation", "--json").out)["view makers"]
+    assert good("methods", "edf").out.startswith("readers") and "frameworks" not in good("methods", "edf").out
+    assert call("methods", "pnda").refused("nothing is called 'pnda'; did you mean pinda?")
 
 
 def test_methods_are_listed():

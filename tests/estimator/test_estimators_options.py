@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hin
 
 import numpy as np
 import pytest
+import torch
 
 from registered import FRAMEWORKS
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
@@ -201,11 +202,28 @@ def test_messages_about_unknown_options_have_similar_names():
         check_options(CRLTAC, {"mask": 3})
 
 
-def test_unknown_options_are_refused_with_the_known_ones():
-    with pytest.raises(
-        InputError, match="Contrastive has no option 'lr': its options are layer, use_rep, normalization"
-    ):
-        check_options(Contrastive, {"lr": 1})
+def test_unknown_options_of_the_constructor_are_refused_with_their_name_here():
+    for name, meant in {
+        "epoch": "epochs",
+        "lr": "learning_rate",
+        "seed": "random_state",
+        "trainin": "training",
+    }.items():
+        with pytest.raises(TypeError, match=f"Contrastive has no option '{name}': did you mean {meant}"):
+            Contrastive(**{name: 1})
+    with pytest.raises(InputError, match="Contrastive has no option 'xyz': `viewsmith methods contrastive` lists"):
+        check_options(Contrastive, {"xyz": 1})
+
+
+def test_names_of_parts_as_classes_are_written_and_of_other_modalities_are_refused_with_both(wine):
+    with pytest.raises(InputError, match=r"framework is 'SimCLR' \(did you mean 'simclr'\?\)"):
+        Contrastive(framework="SimCLR").fit(wine)
+    with pytest.raises(InputError, match=r"unknown view maker 'simclr' \(it is for images\): expected one of"):
+        Contrastive(views="simclr").fit(wine)
+
+
+def test_a_device_of_torch_is_its_text():
+    assert check_options(Contrastive, {"device": torch.device("cuda", 1)}).device == "cuda:1"
 
 
 def test_converted_options_train(wine):

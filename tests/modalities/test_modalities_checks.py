@@ -11,6 +11,7 @@ import scipy.sparse
 import torch
 
 from refusals import refusal
+from viewsmith import Contrastive
 from viewsmith.modalities.base import Modality, find_modality
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
 
@@ -325,3 +326,8 @@ def test_ordinary_columns_give_no_warning(recwarn):
 
 def test_an_input_layer_without_fit_has_nothing_to_fit():
     assert Modality().fit_input(torch.nn.Identity(), torch.zeros(2, 1), "auto") == ("none", {})
+
+
+def test_a_path_in_place_of_rows_is_refused_with_the_function_that_reads_it():
+    message = refusal(Contrastive().fit, "cells.csv")
+    assert "the data are 'cells.csv': give what viewsmith.data.load_dataset reads there" in message

@@ -1,6 +1,8 @@
 """The command line: demo, fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, views-table, locate,
 generate, export, push, report, methods."""
 
+import os
+import re
 import shlex
 import sys
 import traceback
@@ -27,6 +29,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -81,7 +84,8 @@ def demo(
         ["views", str(run), DEMO_DATA, "--n", "4", "--out", str(out / "views.csv")],
     ):
         echo(f"\n$ viewsmith {shlex.join(words)}")
-        app(args=words, prog_name="viewsmith", standalone_mode=False)
+        if code := app(args=words, prog_name="viewsmith", standalone_mode=False):
+            raise typer.Exit(code)
     echo(f"\nOpen {run / 'report.html'} in a browser. With your own table: viewsmith fit TABLE.csv --out RUN")
 
 
@@ -95,7 +99,12 @@ for command in (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 success, 2 bad input or usage, 1 internal error, 130 interrupted."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if sys.stderr is None:  # closed, as by 2>&-
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, until the process ends
+    # Shells leave ~/ as it is within an argument.
+    home = f"{Path.home().as_posix()}/"
+    given = sys.argv[1:] if arguments is None else arguments
+    arguments = [re.sub(r"^(-*[\w.-]+=)?~/", lambda found: f"{found[1] or ''}{home}", each) for each in given]
     warnings.showwarning = show_warning
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("ignore", FutureWarning)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, printable
+from viewsmith.core.errors import HABITS, InputError, StoppedEarly, TrainingError, printable
 
 #: What gloo, NCCL and the store of torch.distributed report when a process of the group is gone.
 GONE = "Connection (closed|reset) by peer|Broken pipe|Timed out waiting .*(recv|send|operat)|nccl(Remote|System)Error"
@@ -84,12 +84,27 @@ def usage(error: typer.TyperException) -> str:
         option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
         text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
         text = text.split(", unable")[0]
+    if getattr(error, "option_name", None) and (hint := _meant(error)):
+        text = f"No such option: {error.option_name}; {hint}"  # type: ignore[attr-defined]
     extra = re.search(r"extra argument\S* \(([^ )]+)", text)
     if extra and os.path.exists(extra[1].rstrip(")")):
         text = f"{text.rstrip('.')}; give one file, or a folder that has all of them"
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "viewsmith"
     return f"{' '.join(text.split()).rstrip('.')}; see `{path} --help`"
+
+
+def _meant(error: Any) -> str | None:
+    """Hint for an unknown flag: a flag by the name that it has in other libraries, or an option that `--set` sets."""
+    from viewsmith.cli import early
+
+    flags = {p.name: p.opts[0] for p in error.ctx.command.params} if error.ctx else {}
+    name = str(error.option_name).lstrip("-").replace("-", "_")
+    habit = HABITS.get(name, name)
+    if flag := {**flags, "views": flags.get("view_maker")}.get(habit):
+        return f"did you mean {flag}?"
+    options = {option for each in early.content()["classes"].values() for option in each["options"]}
+    return f"set it with --set {habit}=VALUE" if "set_" in flags and habit in options else None
 
 
 def cut(message: str, limit: int = 600) -> str:

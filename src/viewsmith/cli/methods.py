@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument
 
 from viewsmith.cli.errors import echo
 from viewsmith.cli.options import Json, with_flags
+from viewsmith.core.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from viewsmith.core.registry import Entry
@@ -22,10 +26,54 @@ BY_MODALITY = {
 
 
 @with_flags("debug")
-def methods(json_: Json = False) -> None:
+def methods(
+    name: Annotated[
+        str | None, Argument(metavar="[NAME]", help="Only what has this name; of a method its options.")
+    ] = None,
+    json_: Json = False,
+) -> None:
     """List methods, frameworks, view makers, encoders, modalities, readers and baselines, with options and papers."""
     found = listing()
-    echo(json.dumps(found, indent=2) if json_ else as_text(found))
+    if name is not None:
+        known = found
+        found = {kind: _named(name, parts) for kind, parts in known.items()}
+        if not any(found.values()):
+            every = sorted({key for parts in known.values() for key in [*parts, *_inner(parts)]})
+            raise InputError(f"nothing is called {name!r}; {suggest(name, every, 'there are')}")
+    if json_:
+        echo(json.dumps(found if name is None else {k: v for k, v in found.items() if v}, indent=2))
+        return
+    echo(as_text(found) if name is None else "\n".join([as_text(found), *map(_options_text, found["methods"])]))
+
+
+def _inner(parts: dict[str, Any]) -> dict[str, Any]:
+    """Parts of all modalities, of a kind that is listed by modality."""
+    by_modality = [part for part in parts.values() if isinstance(part, dict) and "help" not in part]
+    return {name: part for found in by_modality for name, part in found.items()}
+
+
+def _named(name: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """The part with a name, also for each modality."""
+    if name in parts and not _inner(parts):
+        return {name: parts[name]}
+    return {modality: {name: found[name]} for modality, found in parts.items() if name in found and _inner(parts)}
+
+
+def _options_text(method: str) -> str:
+    """The options of a method, by part: how each is set, its default and its sentence."""
+    from viewsmith.core.options import annotations_of, texts_of, type_text
+    from viewsmith.core.registry import find
+    from viewsmith.estimator.options import places, slots
+
+    cls: Any = find("method", method).build
+    texts, kinds, indent, lines = texts_of(cls), annotations_of(cls), " " * 6, []
+    # Those of no part first.
+    for option, part in sorted(places(cls).items(), key=lambda item: item[1] in slots(cls)):
+        default, place = _plain(getattr(cls, option)), f"[{part}]  " if part in slots(cls) else ""
+        lines.append(f"  --set {option}={'none' if default is None else default}  {place}{type_text(kinds[option])}")
+        text = " ".join(texts.get(option, "").split())
+        lines += textwrap.wrap(text, 79, initial_indent=indent, subsequent_indent=indent)
+    return "\n".join(["", "options with their defaults", *lines])
 
 
 def listing() -> dict[str, Any]:
@@ -99,22 +147,25 @@ def as_text(found: dict[str, Any]) -> str:
             f"    {entry['help']}",
             f"    {entry['source']}",
         ]
-    lines += ["", "frameworks  (--framework)"]
-    lines += [_line(name, entry) for name, entry in found["frameworks"].items()]
+    if found["frameworks"]:
+        lines += ["", "frameworks  (--framework)"]
+        lines += [_line(name, entry) for name, entry in found["frameworks"].items()]
     for kind, hint in BY_MODALITY.items():
         for modality, parts in found[_plural(kind)].items():
             if not parts:
                 continue
             lines += ["", f"{_plural(kind)} of {modality}  ({hint})"]
             lines += [_line(name, entry) for name, entry in parts.items()]
-    lines += ["", "modalities", *(f"    {name}: {text}" for name, text in found["modalities"].items())]
-    lines += ["", "readers  (by the ending of a file; * in a folder)"]
+    if found["modalities"]:
+        lines += ["", "modalities", *(f"    {name}: {text}" for name, text in found["modalities"].items())]
+    lines += ["", "readers  (by the ending of a file; * in a folder)"] if found["readers"] else []
     for name, entry in found["readers"].items():
         endings = [*entry["endings"], *(f"*{ending}" for ending in entry["in_folders"])]
         extra = f" (extra {entry['extra']})" if entry["extra"] else ""
         lines.append(f"    {name} {' '.join(endings)}: {entry['help']}{extra}{_package(entry)}")
-    lines += ["", "baselines", *(f"    {name}: {text}" for name, text in found["baselines"].items())]
-    return "\n".join(lines)
+    if found["baselines"]:
+        lines += ["", "baselines", *(f"    {name}: {text}" for name, text in found["baselines"].items())]
+    return "\n".join(lines).strip("\n")
 
 
 def _plural(kind: str) -> str:

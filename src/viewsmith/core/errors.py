@@ -110,6 +110,27 @@ def pluralize(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+#: What other libraries call an option, by its name here.
+_ELSEWHERE = {
+    "learning_rate": "lr",
+    "weight_decay": "wd",
+    "epochs": "max_epochs n_epochs num_epochs max_iter n_iter",
+    "random_state": "seed random_seed",
+    "temperature": "tau",
+    "encoder": "backbone",
+    "framework": "loss objective criterion",
+    "views": "augment augmentation augmentations transform transforms",
+    "out": "o output output_dir",
+}
+HABITS = {name: ours for ours, theirs in _ELSEWHERE.items() for name in theirs.split()}
+
+
+def similar(name: str, known: Sequence[str]) -> list[str]:
+    """Known names that an unknown one may mean: what it is called in other libraries, or up to three like it."""
+    habit = HABITS.get(name)
+    return [habit] if habit in known else difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+
+
 def suggest(name: str, known: Sequence[str], source_name: str) -> str:
     """Hint for the message about an unknown name: close matches if there are any, else the first known names."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)

@@ -256,9 +256,15 @@ def standing_in(declared: Sequence[Entry]) -> Iterator[None]:
 
 def unknown(kind: Kind, name: str, known: Sequence[str], place: str = "") -> InputError:
     """The error for a name that no part of a kind has: it lists the known names and suggests a similar one."""
-    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.7)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    served = sorted({modality for entry in _entries[kind] if entry.name == name for modality in entry.modalities})
+    hint = f" (it is for {', '.join(served)})" if served else meant(name, known)
     return InputError(f"unknown {kind} {name!r}{hint}: expected one of {', '.join(known)}{place}")
+
+
+def meant(name: object, known: Sequence[str]) -> str:
+    """Hint for a message about an unknown name: the one like it, also where it is written as a class or a module is."""
+    close = difflib.get_close_matches(str(name).lower().replace("_", "-"), known, n=1, cutoff=0.7)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _load_later(kind: Kind) -> None:

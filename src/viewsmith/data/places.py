@@ -72,6 +72,9 @@ def check_source(source: str | Path) -> None:
     """Raise InputError if data are neither a built-in name nor an existing file or folder."""
     text = str(source)
     path = Path(text.partition("::")[0])  # FILE::TABLE
+    if text in ("", "-") and isinstance(source, str):
+        what = "'-', but standard input is not read" if text else "'', an empty text"
+        raise InputError(f"the data are {what}: give a file, whose ending says what it is, or a folder")
     if (isinstance(source, str) and text in BUILTIN) or "://" in text or path.exists():
         return
     if text in BUILTIN:

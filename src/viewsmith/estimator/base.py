@@ -48,7 +48,16 @@ from viewsmith.estimator.inputs import (
     with_groups,
 )
 from viewsmith.estimator.model import build_fresh
-from viewsmith.estimator.options import Signature, check_options, check_parts, expanded, places, route_options, slots
+from viewsmith.estimator.options import (
+    Signature,
+    check_options,
+    check_parts,
+    expanded,
+    no_option,
+    places,
+    route_options,
+    slots,
+)
 from viewsmith.estimator.plan import (
     BuildContext,
     Facts,
@@ -124,7 +133,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             values, _ = route_options(cls, {name: value for name, value in values.items() if name not in wrong})
             values |= {name: given[name] for name in wrong}
         if unknown := values.keys() - before.keys() - wrong:
-            raise InputError(f"{cls.__name__} has no option {min(unknown)!r}")
+            raise no_option(cls, min(unknown))
         for name, value in values.items():
             setattr(self, name, value)
 

@@ -11,7 +11,6 @@ use.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 import re
@@ -19,9 +18,9 @@ import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, get_origin
 
-from viewsmith.core.errors import InputError, check, join_names, name_list, one_line
+from viewsmith.core.errors import InputError, check, join_names, name_list, one_line, similar
 from viewsmith.core.options import annotations_of, entries_of, wrapped
-from viewsmith.core.registry import Entry, Kind, built, entries, find, get, names, registered
+from viewsmith.core.registry import Entry, Kind, built, entries, find, get, meant, names, registered
 
 if TYPE_CHECKING:
     import pydantic
@@ -156,8 +155,20 @@ def _of_part(part: type[Part], leaf: str) -> str:
 
 
 def _similar(name: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    close = similar(name, known)
     return f": did you mean {' or '.join(close)}?" if close else f": its options are {', '.join(known)}"
+
+
+def no_option(cls: Any, name: str, further: Iterable[str] = ()) -> InputError:
+    """The error for an option that an estimator does not have; it also suggests parts, and `further` options of those
+    that are chosen."""
+    close = similar(name, [*(field.name for field in dataclasses.fields(cls)), *slots(cls), *further])
+    hint = (
+        f"did you mean {' or '.join(close)}?"
+        if close
+        else f"`viewsmith methods {getattr(cls, 'name', '')}` lists its options"
+    )
+    return InputError(f"{cls.__name__} has no option {name!r}: {hint}")
 
 
 class Signature:
@@ -226,12 +237,9 @@ def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] 
     model = schema(cls)  # type: ignore[arg-type]
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
-        known = [*model.model_fields, *further]
-        close = difflib.get_close_matches(unknown[0], known, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"its options are {', '.join(known)}"
         if unknown[0] in RENAMED:
-            hint = f"it is called {RENAMED[unknown[0]]} now"
-        raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: {hint}")
+            raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: it is called {RENAMED[unknown[0]]} now")
+        raise no_option(cls, unknown[0], further)
     return cls(**_validated(model, given, cls.__name__))
 
 
@@ -264,9 +272,12 @@ def _validated(model: type[pydantic.BaseModel], given: Mapping[str, Any], owner:
 
 
 def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
-    """Convert numpy scalars to Python's, "none" to None where None is allowed, and "256,256" to a list for a tuple."""
+    """Convert scalars of numpy to Python's, devices to text, "none" to None where None is allowed, and "256,256" to
+    a list for a tuple."""
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:  # which is not imported for this
         return value.item()
+    if type(value).__module__ == "torch" and type(value).__name__ == "device":
+        return str(value)
     if isinstance(value, str):
         annotation = str(model.model_fields[name].annotation)
         if value == "none" and "None" in annotation:
@@ -327,7 +338,7 @@ def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
         return
     check_given_again("framework", name, "framework")
     known = known_frameworks(allowed)
-    check(name in known, "framework", repr(name), join_names(known))
+    check(name in known, "framework", f"{name!r}{meant(name, known)}", join_names(known))
 
 
 def check_given_again(part: str, text: str, argument: str) -> None:
