@@ -64,6 +64,14 @@ def test_predictions_have_a_higher_likelihood_than_marginals(learned):
     assert float((errors / scale).square().mean()) == pytest.approx(1, abs=0.1)
 
 
+def test_views_keep_variances_and_correlations(learned):
+    x = correlated(4000, seed=1)
+    view = learned(x, generator=draw())
+    spread = view.std(0) / x.std(0)
+    assert spread.min() > 0.85 and spread.max() < 1.15
+    assert (torch.corrcoef(view.T) - torch.corrcoef(x.T)).abs().mean() < 0.15
+
+
 def test_training_does_not_depend_on_the_global_generator():
     weights = []
     for seed in (0, 1):

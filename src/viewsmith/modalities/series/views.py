@@ -335,13 +335,13 @@ def pitch_shift(x: Tensor, last: Tensor, semitones: float, points: int, generato
     hop, window = points // 4, torch.hann_window(points, device=x.device, dtype=x.dtype)
     spectrum = torch.stft(x.flatten(0, 1), points, hop, window=window, pad_mode="constant", return_complex=True)
     frames = math.ceil(spectrum.shape[2] * 2 ** (semitones / 12)) + 1
-    stretched = phase_vocoder(spectrum, factor.repeat_interleave(channels, 0), frames, hop)
+    stretched = phase_vocoder(spectrum, factor.repeat_interleave(channels, 0), frames)
     sound = torch.istft(stretched, points, hop, window=window).view(n, channels, -1)
     end = torch.full_like(last, sound.shape[2] - 1)
     return interpolated(sound, factor * torch.arange(length, device=x.device, dtype=x.dtype), end)
 
 
-def phase_vocoder(spectrum: Tensor, factor: Tensor, frames: int, hop: int) -> Tensor:
+def phase_vocoder(spectrum: Tensor, factor: Tensor, frames: int) -> Tensor:
     """Spectra (B, F, T) stretched in time by factors (B, 1) to so many frames (Flanagan and Golden 1966).
 
     Frame j lies at j / factor: its magnitude is between those of the two frames there, and its phase is that of the
@@ -352,11 +352,7 @@ def phase_vocoder(spectrum: Tensor, factor: Tensor, frames: int, hop: int) -> Te
     weight = (at - before).clamp_max(1)[:, None]
     before = before[:, None].expand(-1, spectrum.shape[1], -1)
     first, second = spectrum.gather(2, before), spectrum.gather(2, before + 1)
-    # The advance of a frequency in the middle of its bin, and what the phase deviates from it, within half a turn.
-    expected = 2 * math.pi * hop / (2 * (spectrum.shape[1] - 1)) * torch.arange(spectrum.shape[1], device=at.device)
-    expected = expected[:, None].to(at)
-    deviation = second.angle() - first.angle() - expected
-    advance = expected + deviation - 2 * math.pi * (deviation / (2 * math.pi)).round()
+    advance = second.angle() - first.angle()  # whole turns are of no account: frames are as far apart as before
     phase = torch.cat([first[..., :1].angle(), advance[..., :-1]], 2).cumsum(2)
     return torch.polar(torch.lerp(first.abs(), second.abs(), weight), phase)
 
