@@ -1,5 +1,7 @@
 """Denoisers of vectors, and the layers of all denoisers."""
 
+import math
+
 import pytest
 import torch
 
@@ -35,6 +37,12 @@ def test_time_features_of_any_width_and_dtype(width):
     assert precise.dtype == torch.float64
     torch.testing.assert_close(found.double(), precise, atol=1e-4, rtol=0)
     assert width % 2 == 0 or not found[:, -1].any()
+
+
+def test_time_features_by_hand():
+    found = time_features(torch.tensor([0, 1, 999]), 4)
+    target = [[math.sin(t), math.sin(t * 1e-4), math.cos(t), math.cos(t * 1e-4)] for t in (0, 1, 999)]
+    torch.testing.assert_close(found, torch.tensor(target), atol=1e-4, rtol=0)
 
 
 def test_every_time_has_its_own_features():
