@@ -393,10 +393,10 @@ print(torch.get_num_threads())
 
 def test_parts_that_others_registered_are_checked_as_they_are(place):
     from viewsmith.cli.early import parts_declared
+    from viewsmith.frameworks import VICReg
 
-    class Toy:
-        def __init__(self, *, depth: int = 1) -> None:
-            pass
+    class Toy(VICReg):
+        depth: int = 1
 
     registry.register("framework", "toy-of-this-test", help="a test")(Toy)
     try:

@@ -9,6 +9,8 @@ import resource
 import pytest
 from cli_tools import call, files, good
 
+from viewsmith.core import registry
+
 
 @pytest.mark.parametrize(
     ("content", "parts"),
@@ -132,6 +134,14 @@ def test_an_internal_error_is_one_line_and_exit_code_1(data, runs, monkeypatch):
     assert result.err == "error: RuntimeError: one two; a bug in viewsmith: report it with the output of --debug\n"
     with_traceback = call(*command, "--debug").err
     assert with_traceback.startswith("Traceback") and with_traceback.endswith(result.err)
+    # Where there are plug-ins, it may be theirs; here one in which it is raised.
+    monkeypatch.setattr(registry, "others", lambda: ["toys"])
+    assert (
+        call(*command).err
+        == "error: RuntimeError: one two; a bug in a plug-in (toys) or in viewsmith: --debug shows where\n"
+    )
+    monkeypatch.setattr(registry, "others", lambda: [__name__])
+    assert f"RuntimeError: one two; raised in the plug-in {__name__}, {__file__}, line" in call(*command).err
 
 
 def test_debug_shows_the_traceback_of_bad_input(tmp_path):

@@ -12,7 +12,10 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import check_declared, declare, entries_of, texts_of, type_text, wrapped
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Entry, register, registered
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.frameworks import Framework
+from viewsmith.views import ViewMaker
 
 
 class Ours(BaseModel):
@@ -45,6 +48,62 @@ def test_bounds_of_a_number_are_those_of_pydantic(rate):
 def test_an_unknown_kind_is_named():
     with pytest.raises(ValueError, match="the kind of part is 'loss', expected one of method, framework, view maker"):
         register("loss", "mine", help="a loss")
+
+
+def _late(pair):
+    return pair
+
+
+class OnePlace(Framework):
+    forward = staticmethod(_late)
+
+
+class NoParts(Framework):
+    def __init__(self, *, level=1):
+        super().__init__()
+
+    def forward(self, pair, progress=0.0):
+        return pair
+
+
+class Plain(ViewMaker):
+    def forward(self, x):
+        return x
+
+
+class OtherName(ViewsmithEstimator):
+    name = "other"
+
+    def _build(self, plan):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("kind", "build", "message"),
+    [
+        ("framework", nn.Linear, "is no subclass of viewsmith.frameworks.Framework"),
+        ("framework", type("Empty", (Framework,), {}), r"needs forward\(self, pair, progress=0.0\)"),
+        ("framework", OnePlace, r"needs forward\(self, pair, progress=0.0\)"),
+        ("framework", NoParts, r"needs __init__\(self, encoder=None, head=None, \*, OPTIONS\)"),
+        ("view maker", Plain, r"needs forward\(self, x, \*, index=None, generator=None\)"),
+        ("encoder", lambda: nn.Linear(2, 2), "needs to take an EncoderContext"),
+        ("method", nn.Linear, "needs a subclass of ViewsmithEstimator"),
+        ("method", type("Unbuilt", (ViewsmithEstimator,), {"name": "mine"}), "needs a subclass of ViewsmithEstimator"),
+        ("method", OtherName, "has the class attribute name = 'other', expected 'mine'"),
+    ],
+)
+def test_a_part_that_cannot_be_called_is_refused_where_it_is_registered(kind, build, message):
+    with pytest.raises(ValueError, match=f"the {kind} 'mine' {message}"):
+        register(kind, "mine", help="a part")(build)
+    assert "mine" not in registered(kind)
+
+
+def test_an_option_without_an_annotation_has_the_type_of_its_default():
+    def build(context, *, flag=True, count=2, rate=0.5, name="x", other=None):
+        raise NotImplementedError
+
+    found = {name: option.annotation for name, option in Entry("encoder", "mine", build, "").options.items()}
+    assert found == {"flag": bool, "count": int | float, "rate": float, "name": str, "other": Any}
 
 
 @dataclass(kw_only=True)

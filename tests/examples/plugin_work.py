@@ -118,6 +118,10 @@ def in_python(folder):
     def _deep(context, *, depth: int):
         return torch.nn.Sequential(*[torch.nn.LazyLinear(context.n_components) for _ in range(depth)])
 
+    @register("encoder", "wider", help="one column too many", modalities="vectors", default_width=4)
+    def _wider(context, by_place=1):
+        return torch.nn.LazyLinear(context.n_components + by_place)
+
     @register("framework", "strict", help="an option without a default")
     class _Strict(AlignUniform):
         def __init__(self, encoder=None, head=None, *, factor: float):
@@ -138,6 +142,8 @@ def in_python(folder):
         "without the objects": message(viewsmith.load, folder / "objects", view_maker=Drift()),
         "no depth": message(viewsmith.Contrastive(encoder="deep", **TINY).fit, x),
         "no factor": message(viewsmith.Contrastive(framework="strict", **TINY).fit, x),
+        "wider": message(viewsmith.Contrastive(encoder="wider", **TINY).fit, x),
+        "by place": message(viewsmith.Contrastive, encoder="wider", by_place=0),
         "no such option": message(viewsmith.Contrastive(framework_options={"uniformity": 1.0}, **TINY).fit, x),
         "images": message(Denoising(**TINY).fit, images),
     }

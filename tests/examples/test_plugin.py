@@ -146,6 +146,8 @@ def test_python_refuses_in_a_line(in_python):
         expected = f"the {part} needs the option '{option}', which has no default: give it in {where}_options"
         assert expected in in_python[f"no {option}"]
     assert "the method 'denoising' is for vectors, but the data are images" in in_python["images"]
+    assert "the width of the encoder 'wider' is 9, expected 8, its n_components" in in_python["wider"]
+    assert "by_place is no option of the encoder 'wider', because it can be given by place" in in_python["by place"]
 
 
 @pytest.fixture(scope="session")

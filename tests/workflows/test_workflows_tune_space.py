@@ -108,7 +108,7 @@ def test_a_method_of_another_package_has_the_search_it_declares(monkeypatch):
 
     monkeypatch.setitem(registry._entries, "method", list(registry._entries["method"]))
     ranges = {"images": {"crop_minimum": "0.1..0.5"}, "*": {"temperature": "0.05..1"}}
-    register("method", "stranger", help="a test", search=ranges)(type("Stranger", (Contrastive,), {}))
-    register("method", "silent", help="a test")(type("Silent", (Contrastive,), {}))
+    register("method", "stranger", help="a test", search=ranges)(type("Stranger", (Contrastive,), {"name": "stranger"}))
+    register("method", "silent", help="a test")(type("Silent", (Contrastive,), {"name": "silent"}))
     assert default_space("stranger", "images") == ranges["images"] and default_space("stranger", "dna") == ranges["*"]
     assert list(default_space("silent", "vectors")) == ["learning_rate"]

@@ -51,10 +51,20 @@ def explain(error: BaseException) -> tuple[int, str]:
     raised_in = [frame.filename.replace(os.sep, "/") for frame in traceback.extract_tb(error.__traceback__)[-1:]]
     if type(error) is ValueError and raised_in and raised_in[0].endswith("sklearn/utils/validation.py"):
         return 2, text  # messages of scikit-learn's input validation are for users
-    return (
-        1,
-        f"{type(error).__name__}: {text or 'no message'}; a bug in viewsmith: report it with the output of --debug",
-    )
+    return (1, f"{type(error).__name__}: {text or 'no message'}; {_whose(error)}")
+
+
+def _whose(error: BaseException) -> str:
+    """Where an unexpected error is from: a plug-in in which it was raised, or from which that was called, or us."""
+    registry = sys.modules.get("viewsmith.core.registry")
+    packages = registry.others() if registry else []
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in packages:
+            return f"raised in the plug-in {package}, {frame.f_code.co_filename}, line {line}: --debug shows all"
+    if packages:
+        return f"a bug in a plug-in ({', '.join(packages)}) or in viewsmith: --debug shows where"
+    return "a bug in viewsmith: report it with the output of --debug"
 
 
 def leave(code: int) -> NoReturn:

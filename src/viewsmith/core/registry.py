@@ -103,7 +103,7 @@ class Entry:
             hints = typing.get_type_hints(function, include_extras=True)
             for name, parameter in _parameters(function).items():
                 if parameter.kind is parameter.KEYWORD_ONLY:
-                    found[name] = Option(hints.get(name, Any), parameter.default)
+                    found[name] = Option(hints.get(name, _kind_of(parameter.default)), parameter.default)
         return found
 
     def tag(self, name: str, default: Any = None) -> Any:
@@ -156,6 +156,8 @@ def register(
     def add(build: T) -> T:
         served = (modalities,) if isinstance(modalities, str) else tuple(modalities)
         origin = str(getattr(build, "__module__", "")).partition(".")[0]
+        if origin != "viewsmith":
+            _check_called(kind, name, build)
         entry = Entry(kind, name, typing.cast(Callable[..., Any], build), help, served, source, tags, origin)
         for other in _entries[kind]:
             clash = other.name == name and (not other.modalities or not served or {*other.modalities} & {*served})
@@ -166,6 +168,44 @@ def register(
         return build
 
     return add
+
+
+def _kind_of(default: Any) -> Any:
+    """The type of an option without an annotation, by its default, so that texts are converted."""
+    return {bool: bool, str: str, int: int | float, float: float}.get(type(default), Any)
+
+
+#: What subclasses have to define, by the modules of their base classes.
+_BASES = ("torch.nn.modules.module", "viewsmith.frameworks.base", "viewsmith.views.base", "viewsmith.estimator.base")
+
+
+def _check_called(kind: Kind, name: str, build: Any) -> None:
+    """Raise ValueError for a part that cannot be called as viewsmith calls the parts of its kind."""
+
+    def takes(what: str, function: Any, *given: str, **named: None) -> None:
+        with contextlib.suppress(TypeError):
+            if function is not None and function.__module__ not in _BASES:
+                inspect.signature(function).bind_partial(*given, **named)
+                return
+        raise ValueError(f"the {kind} {name!r} needs {what}")
+
+    is_class = inspect.isclass(build)
+    if kind == "method":
+        takes(
+            "a subclass of ViewsmithEstimator, with _build(self, plan)", getattr(build, "_build", None), "self", "plan"
+        )
+        if (said := getattr(build, "name", None)) != name:
+            raise ValueError(f"the method {name!r} has the class attribute name = {said!r}, expected {name!r}")
+    elif kind == "framework" and is_class:
+        if not hasattr(build, "project_pair"):
+            raise ValueError(f"the framework {name!r} is no subclass of viewsmith.frameworks.Framework")
+        takes("forward(self, pair, progress=0.0)", build.forward, "self", "pair", "progress")
+        takes("__init__(self, encoder=None, head=None, *, OPTIONS)", build, "encoder", "head")
+    elif kind == "view maker" and is_class:
+        what = "forward(self, x, *, index=None, generator=None)"
+        takes(what, getattr(build, "forward", None), "self", "x", index=None, generator=None)
+    elif kind == "encoder":
+        takes("to take an EncoderContext, and options by name", build, "context")
 
 
 def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
@@ -231,10 +271,14 @@ def built(kind: Kind, name: str) -> Any:
     return entry.build(argument) if argument else entry.build()
 
 
+def others() -> list[str]:
+    """The packages, beside this one, that have registered parts so far."""
+    return sorted({entry.origin for found in _entries.values() for entry in found} - {"viewsmith"})
+
+
 def has_others() -> bool:
     """Whether plug-ins, or the program, register parts beside those of the package."""
-    mine = all(entry.origin == "viewsmith" for found in _entries.values() for entry in found)
-    return not mine or bool(plugins())
+    return bool(others() or plugins())
 
 
 @contextlib.contextmanager

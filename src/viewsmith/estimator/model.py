@@ -10,14 +10,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.random import derive_seed, global_streams
 from viewsmith.core.registry import find
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.estimator.options import MODULE, check_given_again, check_renamed
-from viewsmith.estimator.plan import BuildContext, text_of
+from viewsmith.estimator.plan import BuildContext, probe, text_of
 from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.modalities import Modality, modality_of
@@ -87,7 +87,18 @@ def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, 
     shape, modality = row_shape or facts.row_shape, modality_in(plan)
     axes = options.input_components or 0
     context = EncoderContext(shape, modality.channels(shape), options.n_components, axes, bias, name=name)
-    encoder: nn.Module = find("encoder", name, modality.name).build(context, **options.encoder_options)
+    entry = find("encoder", name, modality.name)
+    encoder: nn.Module = entry.build(context, **options.encoder_options)
+    if entry.origin != "viewsmith":
+        check(isinstance(encoder, nn.Module), f"the encoder {name!r}", type(encoder).__name__, "a torch.nn.Module")
+        blank = modality.blank(shape)
+        width = probe(encoder, repr(name), blank.expand(2, *blank.shape[1:]))
+        check(
+            width == options.n_components,
+            f"the width of the encoder {name!r}",
+            width,
+            f"{options.n_components}, its n_components",
+        )
     if plan.fresh and options.encoder_weights is not None:
         _load_initial(options.encoder_weights, encoder, context, modality.name)
     if options.freeze == "all" and options.encoder_weights is None:

@@ -421,6 +421,7 @@ def route_options(cls: type, given: Mapping[str, Any], modality: str | None = No
             tables = " or ".join(f"[{OPTIONS_OF[argument]}]" for argument in takers)
             raise InputError(f"{name} is an option of {parts}: set it in a file (--config), in the table {tables}")
         if not takers:
+            _check_keyword_only(name, [entry for found in chosen.values() for entry in found])
             _check_not_elsewhere(cls, name, modality)
             arguments[name] = given[name]
         for argument, entry in takers.items():
@@ -428,6 +429,16 @@ def route_options(cls: type, given: Mapping[str, Any], modality: str | None = No
             there = arguments.get(OPTIONS_OF[argument])
             arguments[OPTIONS_OF[argument]] = (there if isinstance(there, dict) else {}) | {name: value}
     return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
+
+
+def _check_keyword_only(name: str, parts: Sequence[Entry]) -> None:
+    """Raise InputError for an argument of a plug-in's part that is no option, because it can be given by place."""
+    for entry in parts:
+        if entry.origin != "viewsmith" and name in inspect.signature(entry.build).parameters:
+            raise InputError(
+                f"{name} is no option of the {entry.kind} {entry.name!r}, because it can be given by place: write * "
+                "before it in the arguments"
+            )
 
 
 def _check_not_elsewhere(cls: type, name: str, modality: str | None) -> None:
