@@ -233,12 +233,29 @@ def test_report_of_learned_noise(tmp_path):
     assert "Learned noise" in page and "flavanoids" in page
 
 
+def test_scores_of_a_run_that_cannot_be_written_to_are_shown(data, runs, monkeypatch):
+    def refuse(path, _):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("viewsmith.core.files.write_json_atomic", refuse)
+    result = good("evaluate", runs / "given", data / "given.npz", "--protocols", "linear", "--json")
+    assert "linear" in json.loads(result.out)["embeddings"]["representation"]
+    assert "evaluation.json is not written (Permission denied): copy the run" in result.err
+
+
+def test_the_configuration_of_a_run_says_that_its_label_is_no_option_of_a_file(tmp_path, data, runs):
+    command = ("fit", data / "t.csv", "--config", runs / "table" / "config.toml", "--epochs", 1, "--out")
+    assert "is of a run with --label type, which no file sets" in good(*command, tmp_path / "without").err
+    assert "is of a run" not in good(*command, tmp_path / "with", "--label", "type").err
+
+
 def test_report_from_another_folder(tmp_path, data, monkeypatch):
     monkeypatch.chdir(data)
     good("fit", "given.npz", "--out", tmp_path / "run", "--epochs", 1)
     monkeypatch.chdir(tmp_path)
     result = good("report", "run")
     assert result.err.startswith("warning: no maps and galleries: given.npz does not exist")
+    assert result.err.endswith("; give the data (--data)\n")
     assert "t-SNE" not in (tmp_path / "run" / "report.html").read_text()
     assert good("report", "run", "--data", data / "given.npz").err == ""
     assert "t-SNE" in (tmp_path / "run" / "report.html").read_text()

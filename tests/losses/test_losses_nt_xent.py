@@ -5,6 +5,7 @@ import math
 import sys
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from loss_cases import assert_value_and_gradient
@@ -278,6 +279,7 @@ def test_autocast_does_not_change_losses(kernel, negatives):
         ({"temperature": 0.0}, "temperature is 0.0, expected a number above 0"),
         ({"temperature": -1}, "temperature is -1, expected a number above 0"),
         ({"z1": torch.randn(4, 3)}, r"z0 and z1 are torch.float32 \(5, 3\) and torch.float32 \(4, 3\), expected two"),
+        ({"z0": np.ones((5, 2)), "z1": np.ones((5, 2))}, "are ndarray and ndarray, expected two torch.Tensor"),
         ({"z0": torch.randn(5), "z1": torch.randn(5)}, r"are torch.float32 \(5,\) and .* expected two floating-point"),
         ({"z0": torch.ones(5, 3).long(), "z1": torch.ones(5, 3).long()}, r"are torch.int64 \(5, 3\) and"),
     ],

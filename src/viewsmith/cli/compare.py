@@ -13,7 +13,7 @@ from typer import Option
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
-from viewsmith.core.errors import InputError, duplicates, lines_once, say
+from viewsmith.core.errors import InputError, duplicates, lines_once, say, warn
 from viewsmith.core.options import parse_range
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def evaluate(
         if len(sample.x) < len(dataset.x):
             result["rows"]["sampled_from"] = len(dataset.x)
         results[column], shown = result, shown or (model, sample)
-    from viewsmith.core.files import write_json_atomic
+    from viewsmith.core.files import json_text, write_json_atomic
     from viewsmith.evaluation.compare import format_table
     from viewsmith.reports.verdict import caveat, verdict
     from viewsmith.training.run import RunFolder
@@ -56,12 +56,15 @@ def evaluate(
     first, *others = results.values()
     if others:  # the report shows the first label
         first = first | {"labels_scored": results}
-    with writing(RunFolder(run).evaluation):
-        write_json_atomic(RunFolder(run).evaluation, first)
-    with writing(RunFolder(run).report):
-        write_run_report(run, figures=_figures(*shown) if shown else ())
+    try:
+        with writing(RunFolder(run).evaluation):
+            write_json_atomic(RunFolder(run).evaluation, first)
+        with writing(RunFolder(run).report):
+            write_run_report(run, figures=_figures(*shown) if shown else ())
+    except PermissionError as error:  # of somebody else: the scores are shown
+        warn(f"{error.filename} is not written ({error.strerror}): copy the run to keep its scores")
     if json_:
-        echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
+        echo(json_text(first))
         return
     for column, scored in results.items():
         heading = f"{column}\n\n" if others else ""
@@ -71,8 +74,6 @@ def evaluate(
 
 def _figures(model: Any, dataset: Any) -> list[Any]:
     """Maps and galleries of a report, or none, with a warning, if these data have none."""
-    from viewsmith.core.errors import warn
-
     try:
         figures: list[Any] = model.figures(dataset)
         return figures

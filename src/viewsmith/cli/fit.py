@@ -102,6 +102,8 @@ def fit(
     options.assignments(set_ or [])
     if config is not None:
         options.config_file(config)
+        if read.get("label") is None and supervise is None:
+            options.warn_of_label(config)
     with writing(out):
         early.check_paths(data=data, read=read, new_run=out)
     if processes > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import json
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ from typer import Argument, Option
 from typer.core import TyperCommand
 
 from viewsmith.cli import early
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, quoted, warn
 from viewsmith.core.options import Flag, annotations_of, of_all_parts, texts_of
 from viewsmith.core.registry import built, find
 from viewsmith.core.registry import names as registered
@@ -341,6 +342,17 @@ def config_file(path: Path) -> dict[str, Any]:
             raise InputError(f"{path} is damaged ({error}): restore it") from error
         return parameters | ({"method": content["method"]} if "method" in content else {})
     return content
+
+
+def warn_of_label(config: Path) -> None:
+    """Warn if a file is the config.toml of a run with a column of labels, which is no option of a file."""
+    from viewsmith.core.files import read_toml
+
+    data, label = read_toml(config).get("data"), None
+    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):  # of no run, or damaged
+        label = json.loads(data["schema"]).get("label")
+    if label is not None:
+        warn(f"{config} is of a run with --label {quoted(label)}, which no file sets: without it the column is data")
 
 
 def assignments(pairs: Sequence[str], option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:

@@ -102,9 +102,14 @@ def write_text_atomic(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
+def json_text(obj: Any) -> str:
+    """`obj` as JSON; NaN and infinity become ``null``, arrays lists."""
+    return json.dumps(_plain(obj), indent=2, allow_nan=False)
+
+
 def write_json_atomic(path: str | Path, obj: Any) -> None:
-    """Write `obj` to `path` as JSON, atomically; NaN and infinity become ``null``, arrays lists."""
-    write_text_atomic(path, json.dumps(_plain(obj), indent=2, allow_nan=False) + "\n")
+    """Write `obj` to `path` as JSON (`json_text`), atomically."""
+    write_text_atomic(path, json_text(obj) + "\n")
 
 
 def spreadsheet_text(value: Any) -> Any:

@@ -222,6 +222,8 @@ def nt_xent(
 
 
 def _check_projections(z0: Tensor, z1: Tensor) -> None:
+    if not isinstance(z0, Tensor) or not isinstance(z1, Tensor):
+        raise InputError(f"z0 and z1 are {type(z0).__name__} and {type(z1).__name__}, expected two torch.Tensor (B, d)")
     if z0.shape != z1.shape or z0.ndim != 2 or not z0.is_floating_point():
         given = " and ".join(f"{z.dtype} {tuple(z.shape)}" for z in (z0, z1))
         raise InputError(f"z0 and z1 are {given}, expected two floating-point tensors of one shape (B, d)")

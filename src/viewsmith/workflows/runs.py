@@ -390,7 +390,8 @@ def report_content(
         except InputError as error:
             if rows is None and (data, label, labels) != (None, None, None):  # what was asked for cannot be read
                 raise
-            warn(f"no maps and galleries: {error}")
+            todo = "; give the data (--data)" if data is None and source is not None else ""
+            warn(f"no maps and galleries: {error}{todo}")
     return ReportContent(**content)
 
 
