@@ -255,6 +255,9 @@ def test_a_later_file_that_lacks_genes(save):
     schema = load_dataset(save(cells())).schema
     message = refusal(load_dataset, save(cells(COUNTS[:, 2:], NAMES[2:]), "later.h5ad"), schema=schema)
     assert "lacks 2 features that the run was fitted on: gene0, gene1; it has gene2" in message
+    assert "fill_value=0" in message
+    message = refusal(load_dataset, save(cells(COUNTS, [*map(str.upper, NAMES)]), "later.h5ad"), schema=schema)
+    assert "names of another kind" in message
 
 
 def test_a_table_for_a_run_on_h5ad_and_the_reverse(save, tmp_path):

@@ -25,8 +25,11 @@ def test_names_with_other_folders_and_endings(tmp_path):
         assert labels(tmp_path, names, y=["r", "p", "q"], file=given[::-1]) == ["q", "p", "r"]
     found = labels(tmp_path, names, file=["x1", "x3", "z"], y=[1, 3, 4])
     assert found[::2] == [1, 3] and np.isnan(found[1])
-    with pytest.raises(Exception, match="no column with the names of all samples"):
-        labels(tmp_path, names, file=["u", "v"], y=[1, 2])
+    lanes = ["ACGTACGTAA-1", "ACGTACGTAC-1", "ACGTACGTAC-2"]
+    assert labels(tmp_path, lanes[:2], cell=[lanes[1][:-2], lanes[0][:-2]], y=[1, 2]) == [2, 1]
+    for known in (["u", "v"], [lanes[1][:-2], lanes[0][:-2]]):  # one of which may be of either lane
+        with pytest.raises(Exception, match="no column with the names of all samples"):
+            labels(tmp_path, lanes, file=known, y=[1, 2])
 
 
 def test_labels_of_wells_and_other_parts_of_names(tmp_path, capsys):

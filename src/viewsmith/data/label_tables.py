@@ -88,9 +88,9 @@ def read_table(file: Path) -> Any:
 
 
 def forms(names: Sequence[str]) -> list[list[str]]:
-    """Names as they are, without folders, and without folders and endings."""
+    """Names as they are, without folders, and without folders and endings, also those of the lanes of barcodes."""
     files = [re.split(r"[/\\]", name)[-1] for name in names]
-    return [list(names), files, [re.sub(r"(?<=.)\.\w+$", "", name) for name in files]]
+    return [list(names), files, [re.sub(r"(?<=.)\.\w+$|(?<=[ACGT]{8})-\d+$", "", name) for name in files]]
 
 
 def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> np.ndarray | None:
@@ -102,6 +102,8 @@ def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> n
                 continue
             row_of = dict(zip(keys, range(len(keys)), strict=True))
             for known in forms(names):
+                if len(set(known)) < len(names):
+                    continue
                 rows = np.array([row_of.get(name, -1) for name in known], np.int64)
                 if (found := int((rows >= 0).sum())) >= least and found >= LEAST_NAMED * len(names):
                     best, least = rows, found + 1
@@ -116,13 +118,16 @@ def _parts(name: str) -> set[str]:
     return {re.sub(r"^([a-z]{1,2})0+(?=\d)", r"\1", piece) for piece in pieces}
 
 
+_NO_PART = re.compile(r"\d*|[acgt]{8,}")  # numbers, and barcodes, of which several lanes may have one
+
+
 def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray | None:
     """The row of each name by a piece of it, such as the well, or two; None if no columns have one of each name."""
     texts = [c for c in table.columns if table[c].map(lambda cell: isinstance(cell, str)).all()]
     pieces = [_parts(name) for name in names]
     for columns in [[c] for c in texts] + [[a, b] for i, a in enumerate(texts) for b in texts[i + 1 :]]:
         keys = [tuple(_parts(cell) for cell in row) for row in table[columns].itertuples(index=False)]
-        if any(len(part) != 1 or next(iter(part)).isdigit() for key in keys for part in key):
+        if any(len(part) != 1 or _NO_PART.fullmatch(next(iter(part))) for key in keys for part in key):
             continue
         row_of = {frozenset().union(*key): i for i, key in enumerate(keys)}
         if len(row_of) < len(keys) or len(keys) >= len(names):

@@ -366,6 +366,14 @@ def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], source_name: str) 
         )
 
 
+#: What to do about genes that a later file lacks, if it has most, or next to none.
+MEASURED = (
+    "; if 0 stands for what was not measured: anndata.concat([TRAINED[:0], NEW], join='outer', fill_value=0), of the "
+    "AnnData of both files"
+)
+OTHER_NAMES = "; are they names of another kind, symbols and Ensembl's?"
+
+
 def column_order(names: list[str], schema: dict[str, Any] | None, source_name: str) -> np.ndarray | None:
     """Indices of the columns that a run was fitted on, in its order; None for all columns in the order of the file."""
     check_unique(names, f"{source_name} has equal var_names", "rename them with var_names_make_unique()")
@@ -378,7 +386,9 @@ def column_order(names: list[str], schema: dict[str, Any] | None, source_name: s
         )
     fitted: list[str] = schema["columns"]
     position = {name: i for i, name in enumerate(names)}
-    match_columns(names, fitted, {*fitted, *schema["drop"]}, source_name, noun="feature", model="run")
+    shared = len(position.keys() & set(fitted)) / len(fitted)
+    way = MEASURED if shared > 0.5 else OTHER_NAMES if shared < 0.01 else ""
+    match_columns(names, fitted, {*fitted, *schema["drop"]}, source_name, noun="feature", model="run", advice=way)
     return None if names == fitted else np.array([position[name] for name in fitted])
 
 
