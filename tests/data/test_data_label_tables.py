@@ -84,3 +84,20 @@ def test_labels_of_objects(plate, capsys):
     # A table of images has labels of all objects of each.
     pd.DataFrame({"file": ["b.tif", "a.tif"], "phase": ["p", "q"], "number": [1, 3]}).to_csv(file, index=False)
     assert load_dataset(images, labels=file, **options).y.tolist() == ["q", "q", "p", "p"]
+
+
+def test_tables_with_names_of_channel_files(plate):
+    for name in ("a", "b"):
+        for place in ("images", "masks"):
+            (plate / place / f"{name}.tif").rename(plate / place / f"{name}{'_w1' if place == 'images' else ''}.tif")
+    options = {"channel_files": "{well}_w{channel}.tif", "label": "phase", "few_labels": True}
+    pd.DataFrame({"FileName_DNA": ["b_w1.tif", "a_w1.tif"], "phase": ["p", "q"]}).to_csv(plate / "y.csv", index=False)
+    schema = load_dataset(plate / "images", channel_files="{well}_w{channel}.tif").schema
+    found = load_dataset(plate / "images", labels=plate / "y.csv", schema=schema, **options)
+    assert found.y.tolist() == ["q", "p"]
+    table = pd.DataFrame({"ImageNumber": [1, 2, 2], "ObjectNumber": [1, 1, 3], "phase": [*"uvw"]})
+    table.to_csv(plate / "MyExpt_Nuclei.csv", index=False)
+    images = pd.DataFrame({"FileName_DNA": ["b_w1.tif", "a_w1.tif"], "ImageNumber": [1, 2]})
+    images.to_csv(plate / "MyExpt_Image.csv", index=False)
+    options |= {"labels": plate / "MyExpt_Nuclei.csv", "masks": plate / "masks"}
+    assert load_dataset(plate / "images", **options).y.tolist() == ["v", "w", "u", ""]

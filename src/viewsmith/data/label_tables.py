@@ -28,10 +28,12 @@ NUMBERS: tuple[str, ...] = (
 NUMBERS += ("roi", "labelid", "instance", "mask", "maskid", "label", "number", "id")
 
 
-def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | None) -> Any:
+def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | None, files: Sequence[str] = ()) -> Any:
     """The table of labels, in the order of the names: the given file, or one in the folder, or below, that has all
-    names, or a part of each; ``attrs["file"]`` is its path. Of a name that the given file does not have all is NaN."""
+    names, or a part of each; ``attrs["file"]`` is its path. Of a name that the given file does not have all is NaN.
+    It may have names of files in place of those of the samples."""
     found = find_table(names, request, folder)
+    found = find_table(files, request, folder) if found is None and files else found
     if found is None and request.labels is not None and request.masks is None:
         raise InputError(
             f"{request.labels} has no column with the names of all samples, such as {names[0]}: expected a table with "
@@ -144,9 +146,23 @@ def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray |
     return None
 
 
-def table_of_objects(names: Sequence[str], numbers: np.ndarray, request: DataOptions, folder: Path | None) -> Any:
-    """The table of labels of objects of masks, in their order, given the image and the number of each; None if there is
-    none. ImageNumber of CellProfiler is that of the table of images beside it."""
+def table_of_objects(
+    names: Sequence[str], numbers: np.ndarray, request: DataOptions, folder: Path | None, files: Sequence[str]
+) -> Any:
+    """The table of labels of objects of masks, in their order, given the image (and its file) and the number of each;
+    None if there is none. ImageNumber of CellProfiler is that of the table of images beside it."""
+    for known in (names, files):
+        if (found := _objects_table(known, numbers, request, folder)) is not None:
+            return found
+    if request.labels is not None:
+        raise InputError(
+            f"{request.labels} has no row for each image or object, such as {names[0]}: expected a column of the names "
+            "of images, and for objects one of their numbers in the masks (ObjectNumber)"
+        )
+    return None
+
+
+def _objects_table(names: Sequence[str], numbers: np.ndarray, request: DataOptions, folder: Path | None) -> Any:
     for file, table in tables(request, folder):
         free = [c for c in table.columns if c not in (request.or_fitted("label"), request.or_fitted("groups"))]
         column = next((c for known in NUMBERS for c in free if plain(c) == known), None)
@@ -170,11 +186,6 @@ def table_of_objects(names: Sequence[str], numbers: np.ndarray, request: DataOpt
             )
         say(f"{file}: {int((rows >= 0).sum()):,} of {pluralize(len(rows), 'object')} by {one_line(column, 40)}")
         return table.reindex(rows).reset_index(drop=True)
-    if request.labels is not None:
-        raise InputError(
-            f"{request.labels} has no row for each image or object, such as {names[0]}: expected a column of the names "
-            "of images, and for objects one of their numbers in the masks (ObjectNumber)"
-        )
     return None
 
 

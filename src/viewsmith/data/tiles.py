@@ -138,7 +138,8 @@ def tiled(
             more[name] = more[name][of_file]
     labels = more.pop("labels", None)
     if objects is not None and not of_images:
-        more |= _of_objects(where, objects.numbers[kept], request, folder, source_name)
+        files = [file.path.name for file in stack.files for _ in range(file.count)]
+        more |= _of_objects(where, [files[i] for i in scene], request, folder, source_name)
     elif labels is not None:
         more["y"] = classes_of_tiles(_label_map(labels, stack), rows.places, side, labels)
         where = replace(where, fields=fields_of_tiles(more["y"], rows.places, side, side - overlap))
@@ -164,12 +165,13 @@ def _objects(stack: Stack, request: DataOptions, names: Sequence[str], source_na
 
 
 def _of_objects(
-    where: Tiles, numbers: np.ndarray, request: DataOptions, folder: Path | None, source_name: str
+    where: Tiles, files: list[str], request: DataOptions, folder: Path | None, source_name: str
 ) -> dict[str, np.ndarray]:
     """Labels and groups of objects, if a table has them."""
     if request.or_fitted("label") is None and request.or_fitted("groups") is None:
         return {}
-    table = table_of_objects(where.wholes.tolist(), numbers, request, folder)
+    assert where.objects is not None
+    table = table_of_objects(where.wholes.tolist(), where.objects, request, folder, files)
     found = {name: column_of(table, option, request, source_name) for name, option in OF_TABLE.items()}
     return {name: values for name, values in found.items() if values is not None}
 

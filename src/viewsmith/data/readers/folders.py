@@ -172,7 +172,8 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         if len(files) == 1:
             check_several(path, stack_of(files, request, size))
     wanted = request.or_fitted("label") or request.or_fitted("groups")
-    table = table_of_names(names, request, path) if wanted else None
+    of_channels = [file.path.name for file in files] if pattern else []
+    table = table_of_names(names, request, path, of_channels) if wanted else None
     y, groups = _labels(path, images.labels, request, table)
     if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
         stack = stack_of(files, request, size, any_size=bool(side))
