@@ -246,8 +246,8 @@ def test_damaged_and_missing_fasta_files(fasta, tmp_path):
     assert "cut.fa.gz as a FASTA file; is it damaged" in refusal(load_dataset, tmp_path / "cut.fa.gz")
     assert "does not exist; expected a .fa.gz file" in refusal(load_dataset, tmp_path / "none.fa.gz")
     path = fasta(">a\nA\n>b\nC\n")
-    for option in ({"label": "x"}, {"drop": ["x"]}):
-        assert "is not a table" in refusal(load_dataset, path, **option)
+    assert "no header has x=VALUE, given as label" in refusal(load_dataset, path, label="x")
+    assert "is not a table" in refusal(load_dataset, path, drop=["x"])
     assert "images are uint8" in refusal(load_dataset, path, modality="images")
 
 
@@ -351,3 +351,37 @@ def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(fasta, monkeypat
     monkeypatch.setattr(core_rows, "memory_limit", lambda: 10_000)
     said = refusal(load_dataset, path)
     assert said.startswith(f"{path} would take") and said.endswith("give fewer or shorter records")
+
+
+@pytest.mark.parametrize(
+    ("header", "label"), [("s{0}|{1}|training", "1"), ("s{0} {1}", "1"), ("s{0} kind={1}", "kind")]
+)
+def test_labels_and_groups_are_parts_of_headers(fasta, header, label, capsys):
+    kinds = ["enhancer" if i % 2 else "other" for i in range(40)]
+    path = fasta("".join(f">{header.format(i % 10, kind)}\nACGT{'ACGT'[i % 4]}\n" for i, kind in enumerate(kinds)))
+    assert load_dataset(path).y is None
+    assert f"--label {label} makes it the label" in capsys.readouterr().err
+    data = load_dataset(path, label=label, groups="0", split_by_groups=True)
+    assert data.y.tolist() == kinds and data.schema["label"] == label
+    assert len(set(data.groups_test) & set(data.groups[data.train_index])) == 0
+    assert load_dataset(path, schema=data.schema).y.tolist() == kinds
+    later = load_dataset(
+        fasta(">a\nACGTA\n>b\nACGTT\n"), schema=data.schema | {"groups": None, "split_by_groups": None}
+    )
+    assert later.y is None
+
+
+def test_labels_are_a_column_of_a_table(fasta, tmp_path):
+    path = fasta("".join(f">s{i} x\nACGT{'ACGT'[i % 4]}\n" for i in range(20)))
+    names, kinds = [f"s{i}" for i in range(20)], ["a", "b"] * 10
+    table = pd.DataFrame({"kind": kinds, "name": names, "person": np.arange(20) // 4}).sample(frac=1, random_state=0)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    data = load_dataset(path, labels=tmp_path / "t.csv", label="kind", groups="person")
+    assert data.y.tolist() == kinds and data.groups.tolist() == [str(i // 4) for i in range(20)]
+    assert load_dataset(path, labels=tmp_path / "t.csv", schema=data.schema).y.tolist() == kinds
+    assert "--label COLUMN" in refusal(load_dataset, path, labels=tmp_path / "t.csv")
+
+
+def test_a_record_much_longer_than_all_others_is_refused(fasta):
+    path = fasta("".join(f">s{i}\nACGT\n" for i in range(40)) + f">g\n{'ACGTG' * 2001}\n")
+    assert "record 'g' has 10,005 letters, and 95% of the records at most 4" in refusal(load_dataset, path)

@@ -46,7 +46,7 @@ class DataOptions(ModelDataOptions):
     label: Annotated[str | None, Flag("COLUMN")] = None
     """Label column of a table or of obs (h5ad); fit reads it only with supcon.
 
-    It is never a feature."""
+    It is never a feature. Of FASTA files a key or part of the headers."""
     labels: Annotated[Path | None, Flag("FILE")] = None
     """Labels of a FASTA file, name and label in two columns; a table of recordings or images; or a map of a scene.
 

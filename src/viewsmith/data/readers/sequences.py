@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -16,8 +16,9 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.data.formats import reader
+from viewsmith.data.label_tables import column_of, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, open_text, reading
@@ -106,7 +107,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_fasta(path: Path, request: DataOptions) -> FileContents:
     """Sequences as ASCII letters, uint8 (n, L), padded with 0, train records first; labels of the file ``labels``, of
     ``label=VALUE`` in headers, or the names of the folders or files of a folder."""
-    request.check_no_table_options(str(path), "give labels in a file (--labels FILE) or in the headers (label=NAME)")
     files, n_train = files_of(path, FASTA)
     headers, letters, starts = zip(*(_records(file) for file, _ in files), strict=True)
     before = np.cumsum([0, *map(len, letters[:-1])])
@@ -138,6 +138,7 @@ def sequence_contents(
 ) -> FileContents:
     """What is read of records, with headers without '>', the letters of all of them and the start of each one; of a
     folder also the file and label of each one, and how many are train records."""
+    replace(request, label=None).check_no_table_options(str(path))
     lengths = np.diff(starts, append=len(letters))
 
     def file_of(record: int) -> Path:
@@ -162,20 +163,23 @@ def sequence_contents(
             "each (bedtools makewindows and getfasta)"
         )
     _say_lower_case(letters, path)
-    y = _labels(headers, path, request.labels)
-    if y is None and any(kinds):
-        y = np.array(kinds)
+    names = [_name(header) for header in headers]
+    if request.schema is None:
+        _check_lengths(lengths, headers, path)
+    y, groups = _labels(headers, names, path, request, kinds)
     is_test = _given_split(headers, path, fresh=request.schema is None)
     if is_test is None and n_train is not None:
         is_test = np.arange(len(headers)) >= n_train
-    names = [_name(header) for header in headers]
-    if is_test is None:
-        return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names, modality=alphabet.name)
-    order = np.argsort(is_test, kind="stable")
-    rows = pad_rows(letters, starts[order], lengths[order], str(path))
-    in_order = [names[i] for i in order]
-    n_train = int((~is_test).sum())
-    return FileContents(rows, None if y is None else y[order], n_train, row_names=in_order, modality=alphabet.name)
+    order = np.arange(len(names)) if is_test is None else np.argsort(is_test, kind="stable")
+    return FileContents(
+        pad_rows(letters, starts[order], lengths[order], str(path)),
+        None if y is None else y[order],
+        None if is_test is None else int((~is_test).sum()),
+        row_names=[names[i] for i in order],
+        modality=alphabet.name,
+        groups=None if groups is None else groups[order],
+        table=table_options(request),
+    )
 
 
 MASKED = 0.01, 0.99  # of the letters are lower case: they mark repeats, rather than being the style of the file
@@ -215,13 +219,87 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
     return headers, letters_of(letters), np.array(starts, dtype=np.int64)
 
 
-def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray | None:
-    """Labels of the records, empty text where there is none; None if no record has one."""
-    if labels is None:
-        found = _fields(headers, "label")
-        return np.array([label or "" for label in found]) if any(found) else None
+OUTLYING, LONG = 20, 10_000  # times as long as most records, and letters, from which on one fills the memory
+
+
+def _check_lengths(lengths: np.ndarray, headers: list[str], path: Path) -> None:
+    """Raise InputError for a record that is so much longer than the others that the rows of all would be."""
+    longest, most = int(lengths.max()), int(np.quantile(lengths, 0.95))
+    if longest > max(LONG, OUTLYING * most):
+        raise InputError(
+            f"{path}: {_record(headers, int(lengths.argmax()))} has {longest:,} letters, and 95% of the records at "
+            f"most {most:,}: all rows would be as long; leave it out, or cut it into pieces"
+        )
+
+
+Columns = tuple[np.ndarray | None, np.ndarray | None]
+
+
+def _labels(headers: list[str], names: list[str], path: Path, request: DataOptions, kinds: Sequence[str]) -> Columns:
+    """Labels and groups of the records, empty text where there is none: of a table of names, of parts of the headers,
+    or of the folders; None if no record has one."""
+    label, groups = request.or_fitted("label"), request.or_fitted("groups")
+    if request.few_labels and label == "y":
+        label = None
+    if request.labels is not None and (label is not None or groups is not None):
+        table = table_of_names(names, request, None)
+        return column_of(table, "label", request, str(path)), column_of(table, "groups", request, str(path))
+    of_groups = None if groups is None else _part(headers, groups, "groups", path, asked=request.groups is not None)
+    if request.labels is not None:
+        return _of_file(names, headers, path, request.labels), of_groups
+    if label is not None:
+        return _part(headers, label, "label", path, asked=request.label is not None), of_groups
+    found = _fields(headers, "label")
+    if any(found):
+        return np.array([value or "" for value in found]), of_groups
+    if any(kinds):
+        return np.array(kinds), of_groups
+    if request.schema is None:
+        _say_parts(headers, path)
+    return None, of_groups
+
+
+def _parts(header: str) -> list[str]:
+    """Parts of a header: between bars, or between spaces."""
+    return [part.strip() for part in header.split("|")] if "|" in header else header.split()
+
+
+def _part(headers: list[str], name: str, option: str, path: Path, *, asked: bool) -> np.ndarray | None:
+    """The values of ``NAME=VALUE`` in headers, or the part with a number from 0 of each."""
+    found: list[str | None] = _fields(headers, re.escape(name))
+    if not any(found) and name.isdecimal():
+        found = [parts[int(name)] if int(name) < len(parts) else None for parts in map(_parts, headers)]
+    if any(found):
+        return np.array([value or "" for value in found])
+    if asked:
+        raise InputError(
+            f"{path}: no header has {one_line(name, 40)}=VALUE, given as {option}; give a part of the headers by its "
+            f"number from 0 ({name_list(_parts(headers[0]), 4)}), or a table (--labels FILE)"
+        )
+    return None
+
+
+FEW_VALUES, MANY_RECORDS = 20, 10
+
+
+def _say_parts(headers: list[str], path: Path) -> None:
+    """Say which part of the headers has few values, which may be the labels."""
+    parts = list(map(_parts, headers))
+    for number in range(min(map(len, parts))):
+        values = sorted({each[number] for each in parts})
+        if 1 < len(values) <= min(FEW_VALUES, len(headers) // MANY_RECORDS):
+            keys = {value.partition("=")[0] for value in values if "=" in value}
+            key = keys.pop() if len(keys) == 1 else number
+            say(
+                f"{path}: part {number} of the headers is one of {len(values)} values ({name_list(values, 4)}): "
+                f"--label {key} makes it the label"
+            )
+            return
+
+
+def _of_file(names: list[str], headers: list[str], path: Path, labels: Path) -> np.ndarray:
+    """Labels of the records by a file of names and labels, empty text where there is none."""
     known = _label_file(labels)
-    names = [_name(header) for header in headers]
     unused = sorted(known.keys() - set(names))
     absent = [i for i, name in enumerate(names) if name not in known]
     if unused and absent:  # names that nearly agree, such as those of another version of the file
@@ -249,7 +327,7 @@ def _label_file(path: Path) -> dict[str, str]:
         if len(fields) != 2 or not fields[0]:
             raise InputError(
                 f"{path}: line {number} is {one_line(repr(line.strip()), 60)}, expected a name and a label, separated "
-                "by a tab or a comma"
+                "by a tab or a comma; of a table with more columns give the name of one (--label COLUMN)"
             )
         name, label = fields
         if labels.setdefault(name, label) != label:
@@ -299,7 +377,6 @@ def _record(headers: list[str], i: int) -> str:
 
 
 of_records = partial(reader, options=("labels",), extra="dna", once=True)
-_LABELS = "give labels in a file (--labels FILE), a name and a label in each line"
 
 
 def _contents(path: Path, request: DataOptions, records: list[tuple[str, str]]) -> FileContents:
@@ -321,7 +398,6 @@ def _contents(path: Path, request: DataOptions, records: list[tuple[str, str]]) 
 )
 def read_fastq(path: Path, request: DataOptions) -> FileContents:
     """Reads as ASCII letters, uint8 (n, L), padded with 0; their qualities are not used, which is said."""
-    request.check_no_table_options(str(path), _LABELS)
     require("Bio", "dna", "reading FASTQ files")
     from Bio.SeqIO.QualityIO import FastqGeneralIterator
 
@@ -342,7 +418,6 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
 )
 def read_genbank(path: Path, request: DataOptions) -> FileContents:
     """Sequences of records as ASCII letters, uint8 (n, L), padded with 0; features are not read."""
-    request.check_no_table_options(str(path), _LABELS)
     require("Bio", "dna", "reading GenBank files")
     from Bio import SeqIO
 
@@ -369,7 +444,6 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
 )
 def read_bed(path: Path, request: DataOptions) -> FileContents:
     """Sequences of intervals as ASCII letters, uint8 (n, L), read from the strand of each, as FASTA has them."""
-    request.check_no_table_options(str(path), _LABELS)
     genome, width = request.or_fitted("genome"), request.or_fitted("width")
     if genome is None:
         raise InputError(
