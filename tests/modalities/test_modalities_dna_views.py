@@ -189,3 +189,13 @@ def test_invalid_settings_are_refused_in_one_line(make, message):
     with pytest.raises(InputError, match=message) as raised:
         make()
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("maker", "edit"), [("Deletion", "delete"), ("Insertion", "insert"), ("Inversion", "invert")])
+def test_segments_start_anywhere_in_the_sequence(maker, edit, monkeypatch):
+    starts, original = [], getattr(dna, edit)
+    place = 0 if edit == "invert" else 1
+    monkeypatch.setattr(dna, edit, lambda plan, *given: starts.append(given[place]) or original(plan, *given))
+    getattr(dna, maker)(3, 3)(encode(["ACGTACGTAC" * 3] * 3000, 40), generator=draw())
+    counts = torch.bincount(starts[0])
+    assert len(counts) == 28 and (counts / 3000 - 1 / 28).abs().max() < 4 * (1 / 28 / 3000) ** 0.5
