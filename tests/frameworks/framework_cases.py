@@ -3,6 +3,7 @@
 import inspect
 
 import torch
+from torch import nn
 
 import viewsmith.frameworks  # noqa: F401, it registers them
 from viewsmith.core.registry import find, registered
@@ -98,6 +99,18 @@ def assert_value_and_gradient(framework, losses, slow, rtol=1e-9):
     for fast, expected in zip(fast_gradients, slow_gradients, strict=True):
         torch.testing.assert_close(fast, expected, rtol=1e-8, atol=1e-11)
         assert fast.abs().max() > 0
+
+
+class AnySize(nn.Module):
+    """The leading features of samples of any width; `calls` has the shapes of its batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def forward(self, x):
+        self.calls.append(tuple(x.shape))
+        return x[:, :3]
 
 
 def slow_info_nce(batch, anchors, others, tau):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from framework_cases import B, assert_value_and_gradient, build, length_one, pair
+from framework_cases import AnySize, B, assert_value_and_gradient, build, length_one, pair
 from torch import nn
 
 from viewsmith.frameworks import SwAV
@@ -102,27 +102,18 @@ def test_swav_equals_the_loop(crops):
 
 
 def test_crops_of_another_size_share_one_pass():
-    calls = []
-
-    class AnySize(nn.Module):
-        """The leading features of samples of any width."""
-
-        def forward(self, x):
-            calls.append(tuple(x.shape))
-            return x[:, :3]
-
-    framework = SwAV(AnySize(), nn.Linear(3, 3), prototypes=4, width=3)
+    framework = SwAV(encoder := AnySize(), nn.Linear(3, 3), prototypes=4, width=3)
     whole = torch.randn(2, B, 5)
     small = torch.randn(B, 3, 4)
     losses = framework(PositivePair(whole[0], whole[1], local=small))
-    assert calls == [(2 * B, 5), (3 * B, 4)]
+    assert encoder.calls == [(2 * B, 5), (3 * B, 4)]
     for expected, found in zip(
         slow_swav(framework, PositivePair(whole[0], whole[1], local=small)), losses, strict=True
     ):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    calls.clear()
+    encoder.calls.clear()
     framework(PositivePair(whole[0], whole[1], local=torch.randn(B, 3, 5)))
-    assert calls == [(5 * B, 5)]
+    assert encoder.calls == [(5 * B, 5)]
 
 
 def test_the_loss_does_not_depend_on_the_length_of_prototypes():

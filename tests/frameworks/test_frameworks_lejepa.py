@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from framework_cases import B, assert_value_and_gradient, build, pair, trainable
+from framework_cases import AnySize, B, assert_value_and_gradient, build, pair, trainable
 from torch import nn
 
 from viewsmith.core.random import stream
@@ -102,16 +102,7 @@ def test_each_term_separately(weight):
 
 
 def test_crops_of_another_size_share_one_pass():
-    calls = []
-
-    class AnySize(nn.Module):
-        """The leading features of samples of any width."""
-
-        def forward(self, x):
-            calls.append(tuple(x.shape))
-            return x[:, :3]
-
-    framework = LeJEPA(AnySize(), nn.Identity(), n_slices=4)
+    framework = LeJEPA(encoder := AnySize(), nn.Identity(), n_slices=4)
     whole = torch.randn(2, B, 5)
     assert framework(PositivePair(whole[0], whole[1], local=torch.randn(B, 3, 4))).shape == (B,)
-    assert calls == [(2 * B, 5), (3 * B, 4)]
+    assert encoder.calls == [(2 * B, 5), (3 * B, 4)]

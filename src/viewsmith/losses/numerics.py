@@ -160,11 +160,7 @@ class Similarity(NamedTuple):
     slope: Callable[[Tensor], Tensor]
 
 
-def _same(value: Tensor) -> Tensor:
-    return value
-
-
-EXPONENTIAL = Similarity(torch.Tensor.exp_, _same)
+EXPONENTIAL = Similarity(torch.Tensor.exp_, lambda value: value)
 
 
 def _cauchy(x: Tensor) -> Tensor:
@@ -172,11 +168,7 @@ def _cauchy(x: Tensor) -> Tensor:
     return x.clamp_min_(0).add_(1).reciprocal_()
 
 
-def _cauchy_slope(value: Tensor) -> Tensor:
-    return value.square().neg_()
-
-
-CAUCHY = Similarity(_cauchy, _cauchy_slope)
+CAUCHY = Similarity(_cauchy, lambda value: value.square().neg_())
 
 
 class Excluded(NamedTuple):
