@@ -9,7 +9,9 @@ import resource
 import pytest
 from cli_tools import call, files, good
 
+from viewsmith.cli.errors import explain
 from viewsmith.core import registry
+from viewsmith.modalities import Modality
 
 
 @pytest.mark.parametrize(
@@ -155,3 +157,12 @@ def test_a_loss_that_is_not_finite_ends_with_exit_code_1(tmp_path, data):
     (message,) = [line for line in result.err.splitlines() if not line.startswith("warning: ")]
     assert result.code == 1 and message.startswith("error: the loss of")
     assert "learning rate" in result.err and list(tmp_path.iterdir()) == []
+
+
+def test_an_abstract_method_without_a_message_is_named():
+    class Half(Modality):
+        name = "half"
+
+    with pytest.raises(NotImplementedError) as error:
+        Half().input_layer((2,))
+    assert explain(error.value)[1].startswith("NotImplementedError: Half has no input_layer; ")

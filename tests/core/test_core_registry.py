@@ -87,6 +87,8 @@ class OtherName(ViewsmithEstimator):
         ("framework", NoParts, r"needs __init__\(self, encoder=None, head=None, \*, OPTIONS\)"),
         ("view maker", Plain, r"needs forward\(self, x, \*, index=None, generator=None\)"),
         ("encoder", lambda: nn.Linear(2, 2), "needs to take an EncoderContext"),
+        ("reader", lambda path: path, "needs to take a path and DataOptions"),
+        ("modality", type("Unnamed", (), {}), "has the class attribute name = None, expected 'mine'"),
         ("method", nn.Linear, "needs a subclass of ViewsmithEstimator"),
         ("method", type("Unbuilt", (ViewsmithEstimator,), {"name": "mine"}), "needs a subclass of ViewsmithEstimator"),
         ("method", OtherName, "has the class attribute name = 'other', expected 'mine'"),

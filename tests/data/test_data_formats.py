@@ -65,6 +65,18 @@ def test_a_reader_names_the_modality_its_endings_and_its_options(tmp_path, own_r
     assert message.startswith("wine is not an .h5ad file or an .h5mu file or a .pairs file, so use_rep=raw has no")
 
 
+def test_what_a_reader_gives_is_checked(tmp_path, own_readers):
+    for endings, message in ((("mine",), "has the ending 'mine', expected a dot first"), ((), "has no endings: give")):
+        with pytest.raises(ValueError, match=f"the reader 'mine' {message}"):
+            reader("mine", *endings, help="mine", noun="mine")
+    given = [np.eye(20), FileContents(np.eye(20), list("ab") * 10)]
+    reader("mine", ".mine", help="mine", noun="mine")(lambda path, request: given.pop())
+    (tmp_path / "x.mine").write_text("")
+    assert load_dataset(tmp_path / "x.mine").y.tolist() == list("ab") * 10
+    with pytest.raises(TypeError, match="the reader 'mine' returned ndarray, expected FileContents"):
+        load_dataset(tmp_path / "x.mine")
+
+
 def test_a_later_reader_replaces_one_of_the_same_ending(tmp_path, own_readers):
     (tmp_path / "x.npy").write_text("nothing")
 

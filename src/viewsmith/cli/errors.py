@@ -51,7 +51,15 @@ def explain(error: BaseException) -> tuple[int, str]:
     raised_in = [frame.filename.replace(os.sep, "/") for frame in traceback.extract_tb(error.__traceback__)[-1:]]
     if type(error) is ValueError and raised_in and raised_in[0].endswith("sklearn/utils/validation.py"):
         return 2, text  # messages of scikit-learn's input validation are for users
-    return (1, f"{type(error).__name__}: {text or 'no message'}; {_whose(error)}")
+    return 1, f"{type(error).__name__}: {text or _unwritten(error)}; {_whose(error)}"
+
+
+def _unwritten(error: BaseException) -> str:
+    """What stands for a missing message: of a call of an abstract method, the class that lacks it."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if not isinstance(error, NotImplementedError) or not frames:
+        return "no message"
+    return f"{type(frames[-1].f_locals.get('self')).__name__} has no {frames[-1].f_code.co_name}"
 
 
 def _whose(error: BaseException) -> str:

@@ -194,8 +194,6 @@ def _check_called(kind: Kind, name: str, build: Any) -> None:
         takes(
             "a subclass of ViewsmithEstimator, with _build(self, plan)", getattr(build, "_build", None), "self", "plan"
         )
-        if (said := getattr(build, "name", None)) != name:
-            raise ValueError(f"the method {name!r} has the class attribute name = {said!r}, expected {name!r}")
     elif kind == "framework" and is_class:
         if not hasattr(build, "project_pair"):
             raise ValueError(f"the framework {name!r} is no subclass of viewsmith.frameworks.Framework")
@@ -206,6 +204,10 @@ def _check_called(kind: Kind, name: str, build: Any) -> None:
         takes(what, getattr(build, "forward", None), "self", "x", index=None, generator=None)
     elif kind == "encoder":
         takes("to take an EncoderContext, and options by name", build, "context")
+    elif kind == "reader":
+        takes("to take a path and DataOptions", build, "path", "options")
+    if kind in ("method", "modality") and is_class and (said := getattr(build, "name", None)) != name:
+        raise ValueError(f"the {kind} {name!r} has the class attribute name = {said!r}, expected {name!r}")
 
 
 def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:

@@ -90,6 +90,10 @@ def reader(
     recognizes : callable
         A function of a path: whether the name and the content say, whatever the ending is, that it is one of these.
     """
+    if wrong := [ending for ending in (*endings, *in_folders) if not ending.startswith(".")]:
+        raise ValueError(f"the reader {name!r} has the ending {wrong[0]!r}, expected a dot first, as in '.csv'")
+    if not (endings or in_folders or recognizes):
+        raise ValueError(f"the reader {name!r} has no endings: give those of the files that it reads, as in '.csv'")
     tags: dict[str, Any] = {"endings": endings, "in_folders": tuple(in_folders), "takes": tuple(options)}
     tags |= {"noun": noun, "extra": extra, "table": table, "once": once, "example": example, "header": header}
     tags["recognizes"] = recognizes

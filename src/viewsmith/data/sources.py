@@ -194,7 +194,9 @@ def _read(name: str, request: DataOptions) -> FileContents:
     check_options(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
         return read_once(chosen.build, path, request, request.cache_if_large)
-    found: FileContents = chosen.build(path, request)
+    found = chosen.build(path, request)
+    if not isinstance(found, FileContents):
+        raise TypeError(f"the reader {chosen.name!r} returned {type(found).__name__}, expected FileContents")
     return found
 
 
