@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -86,6 +87,18 @@ def test_set_output_gives_pandas(cls, wine):
     assert h.columns.tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
     assert h.index.equals(table.index)
     np.testing.assert_array_equal(h.to_numpy(), made(cls, **TINY).fit(wine).transform(wine))
+
+
+def test_a_column_of_sequences_is_embedded_beside_columns_of_numbers(wine):
+    letters = np.random.default_rng(0).choice(list("ACGT"), (len(wine), 30))
+    X = frame(wine).assign(sequence=["".join(row) for row in letters])
+    for given in ("sequence", ["sequence"]):
+        of_letters = Contrastive(**TINY).set_params(n_components="auto")
+        both = make_column_transformer((of_letters, given), (Contrastive(**TINY), list(X.columns[:-1])))
+        found = both.set_output(transform="pandas").fit_transform(X)
+        model = clone(of_letters).fit(list(X["sequence"]))
+        np.testing.assert_array_equal(found.to_numpy()[:, :-4], model.transform(X[["sequence"]]))
+    assert Contrastive(modality="dna", **TINY).fit(X[["sequence"]]).modality_.name == "dna"
 
 
 def test_names_of_features_are_stored_and_checked(wine):

@@ -330,4 +330,4 @@ def test_an_input_layer_without_fit_has_nothing_to_fit():
 
 def test_a_path_in_place_of_rows_is_refused_with_the_function_that_reads_it():
     message = refusal(Contrastive().fit, "cells.csv")
-    assert "the data are 'cells.csv': give what viewsmith.data.load_dataset reads there" in message
+    assert "the data are the name of a file or folder, such as 'cells.csv', expected samples" in message

@@ -368,6 +368,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Modality of the samples."""
         return modality_of(self.facts_.modality)
 
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of `transform`; `input_features` are compared with those of fit, if rows have any."""
+        has_names = not hasattr(self, "facts_") or self.modality_.named_features
+        return np.asarray(super().get_feature_names_out(input_features if has_names else None))
+
     @property
     def _n_features_out(self) -> int:
         return int(self.options_.n_components)

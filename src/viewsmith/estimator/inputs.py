@@ -18,11 +18,13 @@ from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import apply_in_blocks
 from viewsmith.data.labels import check_no_leak, few_label_codes, few_label_numbers, group_codes
 from viewsmith.data.map_style import collect, is_map_style
+from viewsmith.data.places import BUILTIN
 from viewsmith.data.readers.h5ad import WHAT, matrix_of
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.plan import AXES, WIDE, Facts, TrainingData
 from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks.supervision import FewLabels
+from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.frames import as_frame
 from viewsmith.modalities.tables import is_anndata, speaks_table, table_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
@@ -45,6 +47,7 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
     if context is not None and "source" in context.get("data", {}) and not is_anndata(X):
         # The reader of the file has given its columns their roles, and plain numbers have lost their names since.
         return Given(X, context.get("feature_names"), context.get("normalization", "none"))
+    X = _only_sequences(X, options.modality)
     given = _cells_to_fit(X, options) if is_anndata(X) else _others_to_fit(X, options, context)
     if options.columns and not speaks_table(given.X) and table_of(given.X) is None:
         raise InputError(
@@ -73,6 +76,7 @@ def modality_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
 def given_to_model(X: Any, options: Arguments, facts: Facts) -> Any:
     """Samples for a fitted model, read as those of its fit."""
     _check_no_path(X)
+    X = _only_sequences(X, facts.modality)
     log = facts.normalization == "log"
     if is_anndata(X):
         matrix, _ = matrix_of(X, options.layer, options.use_rep, facts.feature_names or None)
@@ -99,12 +103,25 @@ def given_to_model(X: Any, options: Arguments, facts: Facts) -> Any:
 def _check_no_path(X: Any) -> None:
     """Refuse names of files in place of samples: text would be read as DNA."""
     first = X[0] if isinstance(X, list | tuple) and len(X) else X
-    if isinstance(first, os.PathLike) or (isinstance(first, str) and os.path.exists(first)):
+    is_text = isinstance(first, str)
+    named = is_text and first is X and (X in BUILTIN or not X.isalpha())  # whether there is such a file or not
+    if isinstance(first, os.PathLike) or named or (is_text and os.path.exists(first)):
         many = "a list of file names" if first is not X else "the name of a file or folder"
         raise InputError(
             f"the data are {many}, such as {one_line(first, 60)!r}, expected samples: read the file or folder with "
             "viewsmith.data.load_dataset(path), and give its x_train"
         )
+
+
+def _only_sequences(X: Any, modality: str) -> Any:
+    """The column of a table that has no other one, if it has sequences of letters: so a ColumnTransformer gives it."""
+    if not speaks_table(X) or len(getattr(X, "columns", ())) != 1 or modality == "vectors":
+        return X
+    from viewsmith.modalities.tables.roles import sequences_of  # with pandas
+
+    column = as_frame(X, "the DataFrame").iloc[:, 0]
+    of_letters = modality != "auto" and getattr(modality_of(modality), "alphabet", None) is not None
+    return column if of_letters or (modality == "auto" and sequences_of(column) is not None) else X
 
 
 def _cells_to_fit(cells: Any, options: Arguments) -> Given:

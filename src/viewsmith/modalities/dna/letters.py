@@ -166,11 +166,6 @@ def is_text_of(text: str, alphabet: Alphabet) -> bool:
 def letter_rows(X: Any, source_name: str, alphabet: Alphabet) -> np.ndarray:
     """Sequences as rows of ASCII letters, see `viewsmith.modalities.dna_rows`."""
     if isinstance(X, str | bytes):
-        if isinstance(X, str) and not X.isalpha():  # as a path is
-            given = one_line(X, 60)
-            raise InputError(
-                f"{source_name} are {given!r}: give what viewsmith.data.load_dataset reads there, its x_train"
-            )
         raise InputError(f"{source_name}: a single string, expected a list of sequences; give it in a list: [sequence]")
     given = X if isinstance(X, list | tuple) else np.asarray(X)
     if isinstance(given, np.ndarray) and given.dtype.kind not in "USO":

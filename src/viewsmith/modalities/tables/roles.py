@@ -12,7 +12,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, quoted, suggest, warn
 from viewsmith.modalities import frames
-from viewsmith.modalities.dna.letters import alphabet_of, letters_of
+from viewsmith.modalities.dna.letters import Alphabet, alphabet_of, letters_of
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
 MICROSECONDS = 86_400e6  # in a day; in nanoseconds dates before 1677 cannot be written
@@ -180,14 +180,22 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     )
 
 
-def warn_letters(column: pd.Series, role: str, source_name: str) -> bool:
-    """Warn of a text column of sequences of DNA or proteins, which is no feature of a table; whether it is one."""
+def sequences_of(column: pd.Series) -> Alphabet | None:
+    """The alphabet of a text column of sequences of DNA or proteins; None for another column."""
     texts = column.dropna().astype(str).iloc[:SAMPLE]
     letters = letters_of("".join(texts).encode("ascii", "replace"))
     alphabet = alphabet_of(letters)
     if not len(texts) or texts.str.len().median() < SEQUENCE or not alphabet.known[letters].all():
-        return False
+        return None
     if texts.nunique() < len(texts) / 2 or not all(text.isupper() or text.islower() for text in texts):
+        return None
+    return alphabet
+
+
+def warn_letters(column: pd.Series, role: str, source_name: str) -> bool:
+    """Warn of a text column of sequences of DNA or proteins, which is no feature of a table; whether it is one."""
+    alphabet = sequences_of(column)
+    if alphabet is None:
         return False
     warn(
         f"{source_name}: column {one_line(column.name, 60)} has sequences ({alphabet.name}), and is "
