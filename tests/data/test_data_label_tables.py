@@ -34,7 +34,7 @@ def test_names_with_other_folders_and_endings(tmp_path):
 
 def test_labels_of_wells_and_other_parts_of_names(tmp_path, capsys):
     names = ["p1/B02_s1.tif", "p1/B02_s2.tif", "p1/C11_s1.tif", "p2/B02_s1.tif"]
-    assert labels(tmp_path, names[:3], Well=["C11", "B2"], y=["drug", "none"]) == ["none", "none", "drug"]
+    assert labels(tmp_path, names[:3], Well=["C11", "B2"], y=["drug", "None"]) == ["None", "None", "drug"]
     assert "labels by Well, which is a part of the names: 2 rows for 3 samples" in capsys.readouterr().err
     of_plates = {"plate": ["p1", "p1", "p2"], "Well": ["B02", "C11", "B02"], "y": [1, 2, 3]}
     assert labels(tmp_path, names, **of_plates) == [1, 1, 2, 3]

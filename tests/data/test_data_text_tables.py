@@ -78,3 +78,49 @@ def test_other_files_of_these_endings_are_no_tables(tmp_path, content):
     assert "a.dat is not a table: expected lines with equal numbers" in refusal(load_dataset, tmp_path / "a.dat")
     (tmp_path / "a.txt").write_text(">one\nACGT\nAC\n")
     assert "has sequences, by its first letter: rename it to a.fasta" in refusal(load_dataset, tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("above", "ending", "mark"),
+    [
+        ("Study X\n\n", "csv", ","),
+        ("Study X,,,\nunit,mm,,\n", "csv", ","),
+        ("a\nb;c\n", "csv", ";"),
+        ("a\n\n", "tsv", "\t"),
+    ],
+)
+def test_lines_above_the_names_of_columns_are_left_out(tmp_path, above, ending, mark, capsys):
+    rows = "\n".join(f"{i},{i / 8},{i % 3},{i * i}" for i in range(12))
+    text = above + f"length,width,height,area\n{rows}\n".replace(",", mark)
+    (path := tmp_path / f"t.{ending}").write_text(text)
+    data = load_dataset(path)
+    assert data.feature_names == ["length", "width", "height", "area"] and len(data.x) == 12
+    assert "2 lines above the names of the columns left out" in capsys.readouterr().err
+    assert load_dataset(path, schema=data.schema).x.shape == (12, 4) and not capsys.readouterr().err
+    # A row of values of which most are missing is none of them.
+    path.write_text(f"1,,,\n{rows}\n".replace(",", mark))
+    assert len(load_dataset(path, header="no").x) == 13
+
+
+def test_titles_above_a_sheet(tmp_path, capsys):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({name: np.arange(12.0) * i for i, name in enumerate("abcd", 1)})
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        pd.DataFrame([["Study X"]]).to_excel(book, index=False, header=False)
+        frame.to_excel(book, index=False, startrow=2)
+    data = load_dataset(tmp_path / "t.xlsx")
+    assert data.feature_names == [*"abcd"] and data.x[3].tolist() == [3, 6, 9, 12]
+    assert "2 lines above the names of the columns left out (Study X)" in capsys.readouterr().err
+
+
+def test_none_is_a_class_of_labels_and_other_words_are_said(tmp_path, capsys):
+    kinds = ["None", "apnea", "NA", " None", ""] * 8
+    text = "sleep,a,b\n" + "".join(f"{kind},{i},{i % 7}\n" for i, kind in enumerate(kinds))
+    (path := tmp_path / "t.csv").write_text(text)
+    data = load_dataset(path, label="sleep")
+    assert dict(zip(*np.unique(data.y, return_counts=True), strict=True)) == {"": 16, "None": 16, "apnea": 8}
+    said = capsys.readouterr().err
+    assert "None in the label column sleep is a class, of 8 rows" in said and "NA is no label, in 8 rows" in said
+    assert load_dataset(path, schema=data.schema, table=data.x.table).y.tolist() == data.y.tolist()
+    path.write_text(text.replace("apnea", "1").replace("None", "2.5"))
+    assert load_dataset(path, label="sleep", target="class").y.tolist()[:2] == ["2.5", "1"]

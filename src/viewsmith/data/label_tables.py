@@ -14,6 +14,9 @@ from viewsmith.data.reading import reading
 FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
 LEAST_NAMED = 0.1  # of the samples, that a table that was given has by their names
 
+#: Cells without a value; None may be a treatment.
+MISSING_WORDS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null"]
+
 #: Names of columns that number the objects of an image, without case and marks (CellProfiler, Cellpose, scikit-image).
 NUMBERS: tuple[str, ...] = (
     "objectnumber",
@@ -86,7 +89,7 @@ def read_table(file: Path) -> Any:
             return pd.read_excel(file)
         if file.suffix.lower() == ".parquet":
             return pd.read_parquet(file)
-        return pd.read_csv(file, sep=None, engine="python")
+        return pd.read_csv(file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS)
 
 
 def forms(names: Sequence[str]) -> list[list[str]]:

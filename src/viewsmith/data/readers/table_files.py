@@ -11,7 +11,7 @@ from viewsmith.core.rows import check_size
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import file_of
-from viewsmith.data.readers.tables import RENAME, table_rows
+from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, lines_above, say_above, table_rows
 from viewsmith.data.reading import FileContents, reading
 
 
@@ -52,14 +52,18 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
     with reading(str(file), "an .xlsx workbook"), pd.ExcelFile(file, engine="openpyxl") as book:
         filled = [sheet.title for sheet in book.book.worksheets if sheet.max_row > 1]
         sheet = _one([str(name) for name in filled], given, file, "sheet")
-        header = [str(name) for name in book.parse(sheet, header=None, nrows=1).iloc[0].dropna()]
-        frame = book.parse(sheet)
+        top = book.parse(sheet, header=None, nrows=HEAD_ROWS)
+        above = lines_above(top.notna().sum(axis=1).tolist())
+        header = [str(name) for name in top.iloc[above].dropna()]
+        frame = book.parse(sheet, header=above)
+    if above and request.schema is None:
+        say_above(above, top.iloc[0].dropna().iloc[0] if top.iloc[0].notna().any() else "", str(path))
     check_unique(header, f"{path} has columns with equal names", RENAME)
     empty = frame.isna().all(axis=1).to_numpy()
     if empty.any() and not empty[empty.argmax() :].all():
         raise InputError(
-            f"{path}: line {int(empty.argmax()) + 2:,} of the sheet is empty and others follow, which may be another "
-            "table: put it into a sheet of its own, or delete the line"
+            f"{path}: line {int(empty.argmax()) + above + 2:,} of the sheet is empty and others follow, which may be "
+            "another table: put it into a sheet of its own, or delete the line"
         )
     return _rows(frame[~empty], path, request)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +172,24 @@ _PIXEL = re.compile(r"(?i)(pixel|px|p)[_ ]?\d+([x_]\d+)?")  # names of columns
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
 RENAME = "rename them; if the first line is data: --header no"
+
+
+def lines_above(filled: Sequence[int]) -> int:
+    """How many lines stand above the names of the columns, given the filled cells of the first lines: titles, of two
+    cells at most, where the lines below have twice as many."""
+    width = int(np.median(filled[len(filled) // 2 :])) if filled else 0
+    titles = 0
+    while titles < min(MOST_TITLES, len(filled) - 2) and filled[titles] <= min(2, width // 2):
+        titles += 1
+    return titles if width > 2 and filled[titles] > width // 2 else 0
+
+
+MOST_TITLES = 20
+
+
+def say_above(above: int, first: object, source_name: str) -> None:
+    """Say that lines above the names of the columns are left out."""
+    say(f"{source_name}: {pluralize(above, 'line')} above the names of the columns left out ({one_line(first, 40)})")
 
 
 @reader(

@@ -1,8 +1,10 @@
 """Readers of tables that are text: separators, header lines, encodings, commas in numbers."""
 
 import codecs
+import csv
 import dataclasses
 import io
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -17,7 +19,7 @@ from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.parquet import open_parquet
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
-from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, table_rows
+from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, lines_above, say_above, table_rows
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.unread import lines_of_text, refuse
 from viewsmith.modalities import frames
@@ -310,6 +312,8 @@ def _frame(
         given = given_separator(path) if text is None else _separator_of(text[:64].partition("\n")[0].encode())
         if given not in (None, separator):
             warn(f"{path}: columns are separated by {given!r}")
+        if given is None and extension_of(path).lower() in (*CSV, *TSV):
+            skipped = _titles(path, text, separator, request)
         layout: dict[str, Any] = {"sep": given or separator, "skiprows": skipped + (given is not None)}
         layout["skipinitialspace"] = (
             extension_of(path).lower() in TEXTS
@@ -321,6 +325,26 @@ def _frame(
         if "names" in layout:
             options["header"] = "no"
         return _text_table(read, layout, request, names, str(path)), options
+
+
+def _titles(path: Path, text: str | None, separator: str, request: DataOptions) -> int:
+    """How many lines stand above the names of the columns, which is said."""
+    if text is None:
+        with open_table(path) as file:
+            lines = [line.decode("utf-8", "replace") for line in itertools.islice(file, LOOKED_AT)]
+    else:
+        lines = text[:100_000].splitlines()[:LOOKED_AT]
+    rows = (list(csv.reader(lines, delimiter=mark)) for mark in dict.fromkeys((separator, ";", "\t")))
+    cells = max(rows, key=lambda rows: sum(len(row) for row in rows[len(rows) // 2 :]))
+    if len(cells) != len(lines):  # cells with line breaks
+        return 0
+    above = lines_above([sum(cell.strip() != "" for cell in row) for row in cells])
+    first = next((row for row in cells[:above] if any(row)), ["0"])
+    if _numbers(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
+        return 0
+    if request.schema is None:
+        say_above(above, first[0], str(path))
+    return above
 
 
 def _names(
@@ -377,9 +401,28 @@ def _text_table(
             "name every column, and delete lines above the header"
         )
     warn_open_quotes(frame, source_name)
+    label = request.or_fitted("label")
+    if label in frame.columns and frame[label].isna().any():
+        frame = _with_none(frame, str(label), read, layout, source_name)
     if len(frame):
         _refuse_repeated_header(frame, source_name)
     return read_commas(frame, layout["sep"], {*as_text, str(request.label), str(request.groups)}, source_name)
+
+
+def _with_none(
+    frame: pd.DataFrame, label: str, read: Callable[..., pd.DataFrame], layout: dict[str, Any], source_name: str
+) -> pd.DataFrame:
+    """A table in whose labels, if they are texts, None is a class; other words for missing labels are said."""
+    written = read(usecols=[label], dtype=str, keep_default_na=False, **layout)[label].str.strip()
+    words = written[frame[label].isna() & (written != "").to_numpy()].value_counts()
+    if not len(words) or frames.is_numeric(frame[label]):
+        return frame
+    if "None" in words:
+        say(f"{source_name}: None in the label column {one_line(label, 40)} is a class, of {words['None']:,} rows")
+        frame = frame.assign(**{label: frame[label].mask(written.to_numpy() == "None", "None")})
+    if len(others := words.drop("None", errors="ignore")):
+        say(f"{source_name}: {others.index[0]} is no label, in {others.iloc[0]:,} rows: write another word for a class")
+    return frame
 
 
 def _check_header(names: list[str], separator: str, source_name: str) -> None:
