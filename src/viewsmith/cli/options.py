@@ -348,7 +348,8 @@ def warn_of_label(config: Path) -> None:
     """Warn if a file is the config.toml of a run with a column of labels, which is no option of a file."""
     from viewsmith.core.files import read_toml
 
-    data, label = read_toml(config).get("data"), None
+    data: Any = read_toml(config).get("data")
+    label = None
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):  # of no run, or damaged
         label = json.loads(data["schema"]).get("label")
     if label is not None:

@@ -127,7 +127,7 @@ HABITS = {name: ours for ours, theirs in _ELSEWHERE.items() for name in theirs.s
 
 def similar(name: str, known: Sequence[str]) -> list[str]:
     """Known names that an unknown one may mean: what it is called in other libraries, or up to three like it."""
-    habit = HABITS.get(name)
+    habit = HABITS.get(name, name)
     return [habit] if habit in known else difflib.get_close_matches(name, known, n=3, cutoff=0.6)
 
 
