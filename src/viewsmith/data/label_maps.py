@@ -1,10 +1,15 @@
-"""Labels of tiles from a map of classes, an image of the size of the scene; and the fields that a split keeps whole."""
+"""Labels of tiles from a map of classes, an image of the size of the scene, or from polygons (GeoJSON, also of QuPath);
+and the fields that a split keeps whole."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, say
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say
+from viewsmith.data.reading import reading
 
 
 def classes_of_tiles(classes: np.ndarray, places: np.ndarray, side: int, path: Path) -> np.ndarray:
@@ -26,6 +31,65 @@ def classes_of_tiles(classes: np.ndarray, places: np.ndarray, side: int, path: P
         f"{pluralize(len(y), 'tile')}, by their centers; 0 is no class"
     )
     return y
+
+
+GEOJSON = (".geojson", ".json")
+_OF_CLASS = ("class", "classification", "label", "category", "type", "name")  # properties that may have the class
+
+
+def classes_in_polygons(path: Path, label: str | None, centers: np.ndarray) -> np.ndarray:
+    """The class of the first polygon that has the center of each tile, (n, 2) coordinates x and y, in it; "" without
+    one. The class is a property of the polygon."""
+    with reading(str(path), "a GeoJSON file"):
+        features = json.loads(path.read_text(encoding="utf-8-sig"))
+        features = features["features"] if isinstance(features, dict) else features
+        polygons = [(each.get("properties") or {}, list(_rings(each["geometry"]))) for each in features]
+    polygons = [each for each in polygons if each[1]]
+    known = sorted({name for properties, _ in polygons for name in properties})
+    name = label or next((each for each in _OF_CLASS if each in known), None)
+    if name is None or name not in known:
+        given = "of a class" if label is None else f"{one_line(label, 40)!r}, given as label"
+        raise InputError(
+            f"{path}: no polygon has the property {given}: give one (--label); there are {name_list(known)}"
+        )
+    found = np.full(len(centers), "", object)
+    for properties, rings in polygons[::-1]:
+        inside = np.zeros(len(centers), dtype=bool)
+        for ring in rings:  # a hole is crossed twice
+            inside ^= _inside(ring, centers)
+        value = properties.get(name)
+        found[inside] = str(value.get("name", "") if isinstance(value, dict) else "" if value is None else value)
+    if not (found != "").any():
+        corners = np.concatenate([ring for _, rings in polygons for ring in rings]) if polygons else np.zeros((1, 2))
+        low, high, first, last = corners.min(0), corners.max(0), centers.min(0), centers.max(0)
+        raise InputError(
+            f"{path}: no tile has its center in a polygon: these are at x {low[0]:.9g} to {high[0]:.9g}, y "
+            f"{low[1]:.9g} to {high[1]:.9g}, and the scene at x {first[0]:.9g} to {last[0]:.9g}, y {first[1]:.9g} to "
+            f"{last[1]:.9g}: give them in its coordinates (ogr2ogr -t_srs), or take smaller tiles"
+        )
+    of = np.unique(found[found != ""].astype(str))
+    say(
+        f"{path}: {pluralize(len(of), 'class', 'classes')} for {int((found != '').sum()):,} of "
+        f"{pluralize(len(found), 'tile')}, by their centers, of the property {name}"
+    )
+    return found.astype(str)
+
+
+def _rings(geometry: dict[str, Any] | None) -> Iterator[np.ndarray]:
+    """Corners (k, 2) of the rings of a geometry, outlines and holes; of none but polygons."""
+    kind, places = (geometry or {}).get("type"), (geometry or {}).get("coordinates", [])
+    for part in {"Polygon": [places], "MultiPolygon": places}.get(str(kind), []):
+        yield from (np.array(ring, np.float64)[:, :2] for ring in part)
+
+
+def _inside(ring: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Which points a ring has in it: a line to the right crosses it an odd number of times."""
+    x, y = points.T
+    inside = np.zeros(len(points), dtype=bool)
+    for (x0, y0), (x1, y1) in zip(ring, np.roll(ring, -1, axis=0), strict=True):
+        if y0 != y1:
+            inside ^= ((y0 > y) != (y1 > y)) & (x < x0 + (y - y0) / (y1 - y0) * (x1 - x0))
+    return inside
 
 
 def fields_of_tiles(y: np.ndarray, places: np.ndarray, side: int, step: int) -> np.ndarray:

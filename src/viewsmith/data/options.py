@@ -54,7 +54,8 @@ class DataOptions(ModelDataOptions):
     part of these such as the well, and others, which `label` and `groups` name; the one in their folder is found. With
     `masks` it may have a row for each object, with the number of the object. For moments of recordings it has begins
     and ends; or it is a folder with a file for each recording (Audacity, Raven, Praat). A map is an image of the size
-    of a scene whose whole numbers are the classes of its tiles, 0 where there is none."""
+    of a scene whose whole numbers are the classes of its tiles, 0 where there is none; or polygons (.geojson), of
+    which `label` is a property."""
     target: Annotated[Literal["auto", "class", "number"] | None, Flag("KIND")] = None
     """Labels are class or number (default: number if they have a fraction, or are a quantity).
 

@@ -16,7 +16,7 @@ from viewsmith.core.rows import RowSource, memory_map_of
 from viewsmith.data.dataset import Tiles
 from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.image_files import OPTIONS, UNKNOWN, ImageFile, Stack, contents_of, image_file, in_memory, stack_of
-from viewsmith.data.label_maps import classes_of_tiles, fields_of_tiles
+from viewsmith.data.label_maps import GEOJSON, classes_in_polygons, classes_of_tiles, fields_of_tiles
 from viewsmith.data.label_tables import column_of, table_of_objects, table_options
 from viewsmith.data.objects import Objects, find_mask, objects_of
 from viewsmith.data.options import DataOptions
@@ -141,8 +141,8 @@ def tiled(
         files = [file.path.name for file in stack.files for _ in range(file.count)]
         more |= _of_objects(where, [files[i] for i in scene], request, folder, source_name)
     elif labels is not None:
-        more["y"] = classes_of_tiles(_label_map(labels, stack), rows.places, side, labels)
-        where = replace(where, fields=fields_of_tiles(more["y"], rows.places, side, side - overlap))
+        more["y"], codes = _of_map(labels, stack, where, rows.places, request)
+        where = replace(where, fields=fields_of_tiles(codes, rows.places, side, side - overlap))
     train = None if n_train is None else int((of_file < n_train).sum())
     large = rows.dtype.itemsize * int(np.prod(rows.shape)) > KEPT or request.shared or request.stream
     options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
@@ -190,13 +190,29 @@ def _masks(masks: Path, stack: Stack, names: Sequence[str]) -> Iterator[np.ndarr
         yield from (planes[min(i, found.count - 1)] for i in range(file.count))
 
 
+def _of_map(
+    labels: Path, stack: Stack, where: Tiles, places: np.ndarray, request: DataOptions
+) -> tuple[np.ndarray, np.ndarray]:
+    """Classes of the tiles of a scene by a map or polygons, and as numbers, NaN without one."""
+    if extension_of(labels).lower() not in GEOJSON:
+        y = classes_of_tiles(_label_map(labels, stack), places, where.side, labels)
+        return y, y
+    a = stack.files[0].transform or (0, 1, 0, 0, 0, 1)
+    columns, rows = where.lefts + where.side / 2, where.tops + where.side / 2
+    centers = np.stack([a[0] + a[1] * columns + a[2] * rows, a[3] + a[4] * columns + a[5] * rows], 1)
+    y = classes_in_polygons(labels, request.or_fitted("label"), centers)
+    codes = np.unique(y, return_inverse=True)[1].astype(np.float64)
+    codes[y == ""] = np.nan
+    return y, codes
+
+
 def _label_map(path: Path, stack: Stack) -> np.ndarray:
     """The numbers of a map of classes, (height, width), of the size of the scene of a stack."""
     entry, scene = by_ending().get(extension_of(path).lower()), stack.files[0]
     if entry is None or entry.tag("header") is None or not path.is_file():
         raise InputError(
             f"labels={path} is no image: labels of the tiles of a scene are a map of its size, whose whole numbers "
-            "are classes (.mat, .npy, .tif, .png)"
+            "are classes (.mat, .npy, .tif, .png), or polygons (.geojson; of a shapefile: ogr2ogr x.geojson x.shp)"
         )
     found = image_file(path).with_axes(None, alone=True)
     if found.count > 1 or found.channels > 1 or found.sides != scene.sides or stack.count > 1:
@@ -237,8 +253,9 @@ def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:
 
 def read_file(path: Path, request: DataOptions) -> FileContents:
     """The images of one file, all but rows, columns and channels counts them; or their tiles."""
-    of_objects = request if request.masks is None else replace(request, label=None)
-    of_objects.check_no_table_options(str(path))
+    of_polygons = request.labels is not None and request.labels.suffix.lower() in GEOJSON
+    named = request.masks is not None or of_polygons  # the label is a column, or a property
+    (replace(request, label=None) if named else request).check_no_table_options(str(path))
     side = request.or_fitted("tile") or request.masks is not None
     if request.overlap is not None and not side:
         raise InputError("overlap is for tiles: give their side, too (--tile 64)")
@@ -253,7 +270,7 @@ def read_file(path: Path, request: DataOptions) -> FileContents:
         hint = "".join(f"; if they are channels: --axes {first.axes.replace(letter, 'C')}" for letter in asked)
         say(stack.described(path) + (hint if first.count > 1 else ""))
     if side:
-        table = {} if request.masks is None else table_options(request)
+        table = table_options(request) if named else {}
         return tiled(stack, request, [path.name], str(path), labels=request.labels, table=table)
     return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
 
