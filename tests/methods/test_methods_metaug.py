@@ -356,3 +356,9 @@ def test_rows_of_zeros_are_finite():
 
 def test_one_view_is_refused():
     assert "1 view of each sample, expected at least 2" in refusal(MetaFeatures, 1, 6)
+
+
+def test_no_hook_is_left_on_the_head_of_another_framework():
+    method = build("simclr")
+    update(method, 0, batch())
+    assert not method.framework.head._forward_hooks

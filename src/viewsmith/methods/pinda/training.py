@@ -168,7 +168,7 @@ class PiNDAMethod(PairMethod):
         counted = torch.ones_like(sigma) if real is None else real.expand_as(sigma).to(sigma.dtype)
         times = counted.sum(dim=0)
         # Padding has sigma = 0, so it does not change the sums.
-        profile = (sigma.sum(dim=0) / times.clamp_min(1))[times > 0]
+        profile = (sigma.sum(dim=0) / times)[times > 0]
         spread = profile.std(correction=0) / profile.mean()
         level = (sigma.square().sum() / counted.sum()).sqrt()
         return {"noise_level": float(level), "noise_spread": float(spread)}
