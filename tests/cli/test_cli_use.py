@@ -282,6 +282,12 @@ def test_report_of_a_model_saved_from_python(tmp_path, table):
 # ---- methods --------------------------------------------------------------------------------------------------------
 
 
+def test_help_does_not_break_lines_within_names(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = good("fit", "--help").out.splitlines()
+    assert "linear-contrast" in "".join(lines) and not [line for line in lines if line.endswith("-")]
+
+
 def test_methods_of_a_name():
     text = good("methods", "pinda").out
     assert (

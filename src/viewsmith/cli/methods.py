@@ -28,7 +28,7 @@ BY_MODALITY = {
 @with_flags("debug")
 def methods(
     name: Annotated[
-        str | None, Argument(metavar="[NAME]", help="Only what has this name; of a method its options.")
+        str | None, Argument(metavar="NAME", help="Only what has this name; of a method its options.")
     ] = None,
     json_: Json = False,
 ) -> None:

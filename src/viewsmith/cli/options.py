@@ -53,7 +53,8 @@ LabelColumns = Annotated[
 ]
 
 Settings = Annotated[
-    list[str] | None, Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts.")
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts (`viewsmith methods METHOD`)."),
 ]
 
 #: Flags of many commands that are no options of `load_dataset`.
@@ -69,6 +70,9 @@ OF_RECORDINGS = (
 OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))
 
 
+NOT_BREAKING = "\N{NON-BREAKING HYPHEN}"
+
+
 class ListingCommand(TyperCommand):
     """A command whose help lists registered names in place of ``[KIND]``."""
 
@@ -76,8 +80,10 @@ class ListingCommand(TyperCommand):
         for parameter in self.params:
             text = str(getattr(parameter, "help", None) or "")
             if found := re.match(r"\[(.+?)\]", text):
-                parameter.help = listed(found[1]) + text[found.end() :]  # type: ignore[attr-defined]
-        return super().get_help(ctx)
+                text = listed(found[1]) + text[found.end() :]
+            # Lines are not broken within a name, which is to be copied.
+            parameter.help = re.sub(r"(?<=\w)-(?=\w)", NOT_BREAKING, text)  # type: ignore[attr-defined]
+        return super().get_help(ctx).replace(NOT_BREAKING, "-")
 
 
 def listed(kind: str) -> str:
