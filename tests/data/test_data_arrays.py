@@ -322,9 +322,9 @@ def test_missing_values_stay_nan_with_impute_median(npz):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"labels": "names.tsv"}, "or a WFDB record, so labels=names.tsv has no effect; leave labels out"),
+        ({"labels": "names.tsv"}, "on which labels=names.tsv has no effect; leave labels out, or give the column"),
         ({"layer": "counts"}, "is not an .h5ad file or an .h5mu file or a loom file, so layer=counts has no effect"),
-        ({"image_size": 32}, "zarr folder of images, so image_size=32 has no effect"),
+        ({"image_size": 32}, "is an .npz file, on which image_size=32 has no effect"),
         ({"image_size": 3}, "image_size is 3, expected at least 4"),
         ({"label": "y"}, "is not a table and has no column for label=y"),
         ({"drop": ["a"]}, "leave drop out"),

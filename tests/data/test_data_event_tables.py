@@ -91,6 +91,20 @@ def test_a_table_of_all_recordings(songs, kind):
         assert "and ends at 0 s" in refusal(load_dataset, songs, length="0.5s", label="call", labels=file)
 
 
+def test_labels_without_events_or_without_a_column_are_refused(songs):
+    pd.DataFrame(rows(), columns=["file", "start", "end", "call"]).to_csv(
+        file := songs.parent / "calls.csv", index=False
+    )
+    message = refusal(load_dataset, songs, length="0.5s", labels=file)
+    assert "no effect without the column of the labels: --label file or start or end or call" in message
+    (songs.parent / "empty").mkdir()
+    message = refusal(load_dataset, songs, length="0.5s", labels=songs.parent / "empty", label="call")
+    assert "empty has no file with the events of a recording: expected one for each, such as a.txt" in message
+    file.with_name("t.csv").write_text("a,b\n1,2\n2,3\n")
+    message = refusal(load_dataset, file.with_name("t.csv"), labels=file)
+    assert "is a .csv table, on which labels=" in message and "--label COLUMN" in message
+
+
 def test_a_table_in_the_folder_and_one_with_a_row_for_each(songs):
     pd.DataFrame(rows(), columns=["file", "start", "end", "call"]).to_csv(songs / "calls.csv", index=False)
     assert load_dataset(songs, length="0.5s", label="call").y.tolist() == EXPECTED

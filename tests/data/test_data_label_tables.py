@@ -68,6 +68,7 @@ def test_labels_of_objects(plate, capsys):
     assert "3 of 4 objects by ObjectNumber" in capsys.readouterr().err
     later = load_dataset(images, masks=plate / "masks", schema=data.schema)
     assert later.y is None and data.schema["label"] == "phase"
+    assert "--label ObjectNumber or FileName_DNA or phase" in refusal(load_dataset, images, labels=file)
     # Images by their number, whose names are in a table beside.
     table.assign(ImageNumber=[7, 5, 5]).drop(columns="FileName_DNA").to_csv(file, index=False)
     assert "no row for each image or object" in refusal(load_dataset, images, labels=file, **options)

@@ -43,6 +43,12 @@ def events_of(
     if found is None and place.is_dir():
         each = [_beside(place, name, label) for name in names]
         found = each if any(each) else None
+    if found is None and given is not None and given.is_dir():
+        stem = Path(names[0]).stem
+        raise InputError(
+            f"{given} has no file with the events of a recording: expected one for each, such as {stem}.txt (Audacity, "
+            f"Raven), {stem}.TextGrid (Praat) or {stem}.csv, with begin and end"
+        )
     if found is not None:
         _check(found, names, seconds, source)
     return found

@@ -169,6 +169,9 @@ def count_endings(folder: Path) -> Counter[str]:
     return counts
 
 
+MANY_KINDS = 8  # of which a message does not name all
+
+
 def check_options(name: str, request: DataOptions, chosen: Entry | None) -> None:
     """Raise InputError for an option that has an effect with other readers only than the chosen one."""
     nouns: dict[str, list[str]] = {}
@@ -188,7 +191,9 @@ def check_options(name: str, request: DataOptions, chosen: Entry | None) -> None
                     f"{name} is a table, of which {option}={one_line(value, 60)} needs recordings: give --modality "
                     "series, and --time COLUMN if each row is a moment; or leave it out"
                 )
-            raise InputError(
-                f"{name} is not {' or '.join(dict.fromkeys(known))}, so {option}={one_line(value, 60)} has no effect; "
-                f"leave {option} out"
-            )
+            fault, names = f"{option}={one_line(value, 60)} has no effect", list(dict.fromkeys(known))
+            if len(names) > MANY_KINDS:
+                own = "" if option != "labels" else ", or give the column that has them (--label COLUMN)"
+                kind = "a built-in data set" if chosen is None else chosen.tag("noun")
+                raise InputError(f"{name} is {kind}, on which {fault}; leave {option} out{own}")
+            raise InputError(f"{name} is not {' or '.join(names)}, so {fault}; leave {option} out")

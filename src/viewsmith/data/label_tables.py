@@ -216,6 +216,15 @@ def _images_of(table: Any, names: Sequence[str], file: Path) -> tuple[int, list[
     return None
 
 
+def check_named(request: DataOptions) -> None:
+    """Raise InputError for a table of labels of which no column is named."""
+    if request.labels is None or request.schema is not None or not request.labels.is_file():
+        return
+    if request.label is None and request.groups is None:
+        columns = " or ".join(one_line(name, 40) for name in read_table(request.labels).columns[:8])
+        raise InputError(f"labels={request.labels} has no effect without the column of the labels: --label {columns}")
+
+
 def table_options(request: DataOptions) -> dict[str, Any]:
     """What a table of labels adds to the schema."""
     label = request.or_fitted("label")

@@ -16,7 +16,7 @@ from viewsmith.core.errors import InputError, name_list, one_line, pluralize, sa
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
 from viewsmith.data.event_tables import events_of
-from viewsmith.data.label_tables import column_of, find_table, table_of_names
+from viewsmith.data.label_tables import check_named, column_of, find_table, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TABLES, VALIDATION
 from viewsmith.data.reading import FileContents
@@ -131,6 +131,7 @@ def samples_of(
     them equal."""
     if not recordings:
         raise InputError(f"{source_name} has no recordings")
+    check_named(request)
     fitted = (request.schema or {}).get("signal", {})
     recordings = _one_rate(_same_channels(recordings, request, source_name), request, fitted, source_name)
     recordings, request = _with_events(recordings, request, folder, Path(source_name).parent)

@@ -12,7 +12,7 @@ from scipy import sparse
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
 from viewsmith.core.rows import check_size
 from viewsmith.data.formats import reader
-from viewsmith.data.label_tables import column_of, table_of_names
+from viewsmith.data.label_tables import check_named, column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.h5ad import column_order, try_attributes
 from viewsmith.data.reading import FileContents, reading
@@ -152,6 +152,7 @@ def counts_of_cells(
     size = f"{source_name}, {counts.shape[0]:,} x {counts.shape[1]:,} values,"
     check_size(4 * counts.shape[0] * counts.shape[1], size, "keep fewer genes or cells, or save it as .h5ad")
     x = counts.astype(np.float32).toarray()
+    check_named(request)
     label, groups = request.or_fitted("label"), request.or_fitted("groups")
     table: Any = obs
     if request.labels is not None or (table is None and (label is not None or groups is not None)):

@@ -28,7 +28,7 @@ from viewsmith.data.image_files import (
     is_deep,
     stack_of,
 )
-from viewsmith.data.label_tables import column_of, table_of_names, table_options
+from viewsmith.data.label_tables import check_named, column_of, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, reading
@@ -132,6 +132,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         root, images, n_train = path.parent, _Images(_listed(path)), None
         request = replace(request, labels=request.labels or path)
     else:
+        check_named(request)
         with reading(str(path), "a folder of images"):
             root, (images, n_train) = path, _list_images(path)
     if not images.files:
