@@ -257,6 +257,7 @@ def test_report_from_another_folder(tmp_path, data, monkeypatch):
     assert result.err.startswith("warning: no maps and galleries: given.npz does not exist")
     assert result.err.endswith("; give the data (--data)\n")
     assert "t-SNE" not in (tmp_path / "run" / "report.html").read_text()
+    assert call("fit", "--out", "run", "--resume").refused("given.npz, the data of the run run, is not here: resume in")
     assert good("report", "run", "--data", data / "given.npz").err == ""
     assert "t-SNE" in (tmp_path / "run" / "report.html").read_text()
 

@@ -1,6 +1,7 @@
 """What estimators take as rows in Python: warnings, containers, and messages of one line."""
 
 import warnings
+from collections import UserList
 
 import numpy as np
 import pandas as pd
@@ -110,6 +111,8 @@ def test_read_only_arrays_are_not_warned_about(x):
         (pd.DataFrame(X, columns=["a", "b", "c"])[:0], "has no rows"),
         (X[:1], "minimum of 2"),
         ({"a": [1, 2]}, "cannot convert the data, of type dict, to an array of numbers"),
+        ([{"a": 1}, {"a": 2}], "; give pandas.DataFrame(X)"),
+        (UserList([(x, 1) for x in X]), "if it is a dataset, derive its class from torch.utils.data.Dataset"),
         (type("Dataset", (), {"x_train": X})(), "or x_train of what load_dataset returns"),
         ((row for row in X), "cannot convert the data"),
     ],

@@ -12,6 +12,7 @@ from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError, quoted
 from viewsmith.data.options import GeneratorOptions
+from viewsmith.data.places import BUILTIN, file_of
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -32,7 +33,15 @@ class FitCommand(options.ListingCommand):
                 raise
             saved = _saved_arguments(ctx.params.get("out"))
         ctx.meta[ARGUMENTS] = [*saved, *args]
-        return super().parse_args(ctx, [*saved, *args])
+        left = super().parse_args(ctx, [*saved, *args])
+        data = file_of(Path(ctx.params["data"]))[0]
+        if not (data.is_absolute() or data.exists() or ctx.params["data"] in BUILTIN or "://" in ctx.params["data"]):
+            raise InputError(
+                f"{data}, the data of the run {ctx.params['out']}, is not here: resume in the folder in which the run "
+                f"was started, or give the path: viewsmith fit PATH --out {quoted(ctx.params['out'])} --resume, with "
+                "the options of its start"
+            )
+        return left
 
 
 def _saved_arguments(run: Path | None) -> list[str]:

@@ -156,11 +156,6 @@ class FileContents:
     cells: bool = False  #: rows are single cells, whose raw counts are recognized
     modality: str | None = None  #: None: found from `x`
 
-    def __post_init__(self) -> None:
-        for name in ("y", "groups"):
-            if isinstance(value := getattr(self, name), list | tuple):
-                object.__setattr__(self, name, np.asarray(value))
-
 
 Reader = Callable[[Path, DataOptions], FileContents]
 

@@ -1,6 +1,7 @@
 """Read a data set from a built-in name, a file or a folder, and check it; for a fitted run, as its configuration says,
 before the model is loaded, whose imports take seconds."""
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Mapping
@@ -197,7 +198,8 @@ def _read(name: str, request: DataOptions) -> FileContents:
     found = chosen.build(path, request)
     if not isinstance(found, FileContents):
         raise TypeError(f"the reader {chosen.name!r} returned {type(found).__name__}, expected FileContents")
-    return found
+    lists = {name: getattr(found, name) for name in ("y", "groups") if isinstance(getattr(found, name), list | tuple)}
+    return dataclasses.replace(found, **{name: np.asarray(each) for name, each in lists.items()})
 
 
 def names_images(path: Path) -> bool:

@@ -316,9 +316,14 @@ def _array_rows(X: Any) -> np.ndarray:
                 f"the samples have different shapes, such as {shapes[0]} and {shapes[1]}, expected equal ones: name "
                 "recordings (modality='series'), resize or crop others first"
             ) from error
+        todo = "expected rows, such as an array (n, d), a DataFrame, or x_train of what load_dataset returns"
+        if isinstance(X, dict) or (isinstance(X, list) and X and isinstance(X[0], dict)):
+            todo = "give pandas.DataFrame(X)"
+        elif hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, list | tuple | np.ndarray):
+            todo = "if it is a dataset, derive its class from torch.utils.data.Dataset"
         raise _NotNumbers(
             f"cannot convert the data, of type {type(X).__name__}, to an array of numbers: {one_line(error, 150)}; "
-            "expected rows, such as an array (n, d), a DataFrame, or x_train of what load_dataset returns"
+            f"{todo}"
         ) from error
     return rows
 
