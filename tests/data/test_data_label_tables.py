@@ -32,6 +32,13 @@ def test_names_with_other_folders_and_endings(tmp_path):
             labels(tmp_path, lanes, file=known, y=[1, 2])
 
 
+def test_measures_are_no_names(tmp_path):
+    names = ["1.tif", "2.tif", "3.tif"]
+    assert labels(tmp_path, names, area=[3.5, 2.5, 1.5], id=[1, 2, 3], y=[7, 8, 9]) == [7, 8, 9]
+    with pytest.raises(Exception, match="no column with the names of all samples"):
+        labels(tmp_path, names, area=[3.5, 2.5, 1.5], y=[7, 8, 9])
+
+
 def test_labels_of_wells_and_other_parts_of_names(tmp_path, capsys):
     names = ["p1/B02_s1.tif", "p1/B02_s2.tif", "p1/C11_s1.tif", "p2/B02_s1.tif"]
     assert labels(tmp_path, names[:3], Well=["C11", "B2"], y=["drug", "None"]) == ["None", "None", "drug"]

@@ -151,11 +151,16 @@ def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked
     best: list[Notes] | None = None
     most = 0 if len(names) > 1 else len(table) // 2  # of one recording all events are, but those of others
     for column in (c for c in table.columns if plain(c) not in NO_NAMES and str(c) != label):
+        if table[column].dtype.kind in "fb":
+            continue
         for keys in forms(table[column].astype(str).tolist()):
+            rows_of: dict[str, list[int]] = {}
+            for row, key in enumerate(keys):
+                rows_of.setdefault(key, []).append(row)
             for known in forms(names):
-                if (found := sum(key in set(known) for key in keys)) > most:
-                    most = found
-                    best = [_notes(events, [i for i, key in enumerate(keys) if key == name]) for name in known]
+                rows = [rows_of.get(name, []) for name in known]
+                if (found := sum(map(len, rows))) > most:
+                    most, best = found, [_notes(events, each) for each in rows]
     return [_notes(events, range(len(table)))] if best is None and len(names) == 1 else best
 
 

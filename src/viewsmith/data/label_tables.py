@@ -12,6 +12,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import reading
 
 FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
+MOST_TEXTS = 12  # columns of which pairs are looked at
 LEAST_NAMED = 0.1  # of the samples, that a table that was given has by their names
 
 #: Cells without a value; None may be a treatment.
@@ -101,14 +102,15 @@ def forms(names: Sequence[str]) -> list[list[str]]:
 def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> np.ndarray | None:
     """The row of each name, -1 where the table has none; None if no column has the names."""
     best, least = None, (1 if partly else len(names))
+    known_forms = [known for known in forms(names) if len(set(known)) == len(names)]
     for column in table.columns:
-        for keys in forms(table[column].astype(str).tolist()):
+        if table[column].dtype.kind in "fb":  # 3.2 is no file 3
+            continue
+        for keys in forms(table[column].astype(str).tolist())[: 1 if table[column].dtype.kind in "iu" else None]:
             if len(set(keys)) < len(keys):
                 continue
             row_of = dict(zip(keys, range(len(keys)), strict=True))
-            for known in forms(names):
-                if len(set(known)) < len(names):
-                    continue
+            for known in known_forms:
                 rows = np.array([row_of.get(name, -1) for name in known], np.int64)
                 if (found := int((rows >= 0).sum())) >= least and found >= LEAST_NAMED * len(names):
                     best, least = rows, found + 1
@@ -128,14 +130,16 @@ _NO_PART = re.compile(r"\d*|[acgt]{8,}")  # numbers, and barcodes, of which seve
 
 def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray | None:
     """The row of each name by a piece of it, such as the well, or two; None if no columns have one of each name."""
-    texts = [c for c in table.columns if table[c].map(lambda cell: isinstance(cell, str)).all()]
+    if len(table) >= len(names):
+        return None
+    texts = [c for c in table.columns if table[c].map(lambda cell: isinstance(cell, str)).all()][:MOST_TEXTS]
     pieces = [_parts(name) for name in names]
     for columns in [[c] for c in texts] + [[a, b] for i, a in enumerate(texts) for b in texts[i + 1 :]]:
         keys = [tuple(_parts(cell) for cell in row) for row in table[columns].itertuples(index=False)]
         if any(len(part) != 1 or _NO_PART.fullmatch(next(iter(part))) for key in keys for part in key):
             continue
         row_of = {frozenset().union(*key): i for i, key in enumerate(keys)}
-        if len(row_of) < len(keys) or len(keys) >= len(names):
+        if len(row_of) < len(keys):
             continue
         known = frozenset().union(*row_of)
         rows = [row_of.get(frozenset(piece & known), -1) for piece in pieces]
