@@ -113,6 +113,13 @@ def test_titles_above_a_sheet(tmp_path, capsys):
     assert "2 lines above the names of the columns left out (Study X)" in capsys.readouterr().err
 
 
+def test_none_is_a_class_of_labels_of_a_sheet(tmp_path, capsys):
+    pytest.importorskip("openpyxl")
+    pd.DataFrame({"y": ["None", "x", "NA", ""] * 5, "a": np.arange(20) / 8}).to_excel(tmp_path / "t.xlsx", index=False)
+    assert load_dataset(tmp_path / "t.xlsx", label="y").y.tolist() == ["None", "x", "", ""] * 5
+    assert "None in the label column y is a class, of 5 rows" in capsys.readouterr().err
+
+
 def test_none_is_a_class_of_labels_and_other_words_are_said(tmp_path, capsys):
     kinds = ["None", "apnea", "NA", " None", ""] * 8
     text = "sleep,a,b\n" + "".join(f"{kind},{i},{i % 7}\n" for i, kind in enumerate(kinds))

@@ -11,7 +11,7 @@ from viewsmith.core.rows import check_size
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import file_of
-from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, lines_above, say_above, table_rows
+from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, lines_above, say_above, table_rows, with_none
 from viewsmith.data.reading import FileContents, reading
 
 
@@ -56,6 +56,10 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
         above = lines_above(top.notna().sum(axis=1).tolist())
         header = [str(name) for name in top.iloc[above].dropna()]
         frame = book.parse(sheet, header=above)
+        label = request.or_fitted("label")
+        if label in frame.columns and frame[label].isna().any():
+            written = book.parse(sheet, header=above, usecols=[label], dtype=str, keep_default_na=False)[label]
+            frame = with_none(frame, label, written, str(path))
     if above and request.schema is None:
         say_above(above, top.iloc[0].dropna().iloc[0] if top.iloc[0].notna().any() else "", str(path))
     check_unique(header, f"{path} has columns with equal names", RENAME)

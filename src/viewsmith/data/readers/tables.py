@@ -184,6 +184,21 @@ def lines_above(filled: Sequence[int]) -> int:
     return titles if width > 2 and filled[titles] > width // 2 else 0
 
 
+def with_none(frame: pd.DataFrame, label: str, written: pd.Series, source_name: str) -> pd.DataFrame:
+    """A table in whose labels, if they are texts, None is a class; other words for missing labels are said. The column
+    of the labels as it is written is given."""
+    written = written.str.strip()
+    words = written[frame[label].isna() & (written != "").to_numpy()].value_counts()
+    if not len(words) or frames.is_numeric(frame[label]):
+        return frame
+    if "None" in words:
+        say(f"{source_name}: None in the label column {one_line(label, 40)} is a class, of {words['None']:,} rows")
+        frame = frame.assign(**{label: frame[label].mask(written.to_numpy() == "None", "None")})
+    if len(others := words.drop("None", errors="ignore")):
+        say(f"{source_name}: {others.index[0]} is no label, in {others.iloc[0]:,} rows: write another word for a class")
+    return frame
+
+
 MOST_TITLES = 20
 
 

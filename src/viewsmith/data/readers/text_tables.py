@@ -19,7 +19,7 @@ from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.parquet import open_parquet
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
-from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, lines_above, say_above, table_rows
+from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, lines_above, say_above, table_rows, with_none
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.unread import lines_of_text, refuse
 from viewsmith.modalities import frames
@@ -403,26 +403,11 @@ def _text_table(
     warn_open_quotes(frame, source_name)
     label = request.or_fitted("label")
     if label in frame.columns and frame[label].isna().any():
-        frame = _with_none(frame, str(label), read, layout, source_name)
+        written = read(usecols=[label], dtype=str, keep_default_na=False, **layout)[label]
+        frame = with_none(frame, str(label), written, source_name)
     if len(frame):
         _refuse_repeated_header(frame, source_name)
     return read_commas(frame, layout["sep"], {*as_text, str(request.label), str(request.groups)}, source_name)
-
-
-def _with_none(
-    frame: pd.DataFrame, label: str, read: Callable[..., pd.DataFrame], layout: dict[str, Any], source_name: str
-) -> pd.DataFrame:
-    """A table in whose labels, if they are texts, None is a class; other words for missing labels are said."""
-    written = read(usecols=[label], dtype=str, keep_default_na=False, **layout)[label].str.strip()
-    words = written[frame[label].isna() & (written != "").to_numpy()].value_counts()
-    if not len(words) or frames.is_numeric(frame[label]):
-        return frame
-    if "None" in words:
-        say(f"{source_name}: None in the label column {one_line(label, 40)} is a class, of {words['None']:,} rows")
-        frame = frame.assign(**{label: frame[label].mask(written.to_numpy() == "None", "None")})
-    if len(others := words.drop("None", errors="ignore")):
-        say(f"{source_name}: {others.index[0]} is no label, in {others.iloc[0]:,} rows: write another word for a class")
-    return frame
 
 
 def _check_header(names: list[str], separator: str, source_name: str) -> None:
