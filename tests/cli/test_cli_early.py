@@ -45,6 +45,7 @@ FAULTS = [
     ("fit data.csv --out new --config nested.toml", "nested.toml is not valid TOML (it is nested too deeply)"),
     ("fit data.csv --out new --set hidden", "--set is 'hidden', expected KEY=VALUE"),
     ("fit data.csv --out new --method pind", "unknown method 'pind' (did you mean 'pinda'?)"),
+    ("fit data.csv --out new --method simclr", "(it is a framework: --method contrastive --set framework=simclr)"),
     ("fit data.csv --out new --framework byl", "unknown framework 'byl' (did you mean 'byol'?)"),
     ("fit data.csv --out new --encoder resnet19", "unknown encoder 'resnet19' (did you mean 'resnet18'?)"),
     ("fit data.csv --out new --views noise+mixin", "unknown view maker 'mixin'"),

@@ -304,6 +304,8 @@ def unknown(kind: Kind, name: str, known: Sequence[str], place: str = "") -> Inp
     """The error for a name that no part of a kind has: it lists the known names and suggests a similar one."""
     served = sorted({modality for entry in _entries[kind] if entry.name == name for modality in entry.modalities})
     hint = f" (it is for {', '.join(served)})" if served else meant(name, known)
+    if kind == "method" and get("framework", name) is not None:
+        hint = f" (it is a framework: --method contrastive --set framework={name})"
     return InputError(f"unknown {kind} {name!r}{hint}: expected one of {', '.join(known)}{place}")
 
 

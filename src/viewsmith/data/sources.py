@@ -198,8 +198,8 @@ def _read(name: str, request: DataOptions) -> FileContents:
     found = chosen.build(path, request)
     if not isinstance(found, FileContents):
         raise TypeError(f"the reader {chosen.name!r} returned {type(found).__name__}, expected FileContents")
-    lists = {name: getattr(found, name) for name in ("y", "groups") if isinstance(getattr(found, name), list | tuple)}
-    return dataclasses.replace(found, **{name: np.asarray(each) for name, each in lists.items()})
+    y, groups = (np.asarray(each) if isinstance(each, list | tuple) else each for each in (found.y, found.groups))
+    return dataclasses.replace(found, y=y, groups=groups)
 
 
 def names_images(path: Path) -> bool:
