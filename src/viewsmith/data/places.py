@@ -1,12 +1,9 @@
 """Whether data, runs and places for results exist, without torch: what a command can refuse before anything is read;
 and addresses of the Hugging Face Hub, ``hf://OWNER/NAME``."""
 
-import bz2
-import gzip
-import lzma
 import os
 import re
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,8 @@ DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
 FITS = (".fits", ".fit", ".fts", ".fits.gz")
 INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
-#: What opens packed files, by their last ending.
-PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+#: Modules that open packed files, by their last ending; some builds of Python lack one.
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 CSV, TSV = ((kind, *(kind + ending for ending in PACKED)) for kind in (".csv", ".tsv"))
 TEXTS = (".txt", *(f".txt{ending}" for ending in PACKED), ".dat", ".data", ".tab")  # whose separator is found
 TEXT_TABLES = (*CSV, *TSV, *TEXTS)
@@ -65,7 +62,7 @@ def open_packed(path: Path) -> Any:
     """The bytes of a file, plain or packed by gzip, which its first ones say, by bzip2 or xz."""
     with path.open("rb") as file:
         ending = ".gz" if file.read(2) == b"\x1f\x8b" else path.suffix.lower().replace(".gz", "")
-    return PACKED.get(ending, open)(path, "rb")
+    return import_module(PACKED.get(ending, "io")).open(path, "rb")
 
 
 def check_source(source: str | Path) -> None:

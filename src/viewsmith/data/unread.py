@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
@@ -270,7 +269,7 @@ def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
     try:
         with open_packed(path) as file:
             text = file.read(100_000).decode("utf-8", "ignore")
-    except (OSError, EOFError, LZMAError):
+    except Exception:  # damaged, of any library that unpacks
         return None
     lines = [line for line in (text if text.endswith("\n") else text.rpartition("\n")[0]).splitlines() if line.strip()]
     comments = list(takewhile(lambda line: line.startswith("#"), lines))
