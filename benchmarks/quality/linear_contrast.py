@@ -25,6 +25,11 @@ third pixel of every third row. Patches of a class that share pixels are of one 
 class is held out, and classes of one field are left out. pancreas_cells has images of five channels (imaging mass
 cytometry, in cytomapper of Bioconductor) NAME_imc.tiff with NAME_mask.tiff, and cells.csv: image, cell, type; crops of
 16 x 16 pixels, one of three images held out. "pca": 64 components of the pixels; "channel means": of each image.
+Larger images: sign_digits (`Dataset` of ardamavi/Sign-Language-Digits-Dataset, center squares of 100 x 100, a random
+fifth held out), omniglot (`images_background_small1` of brendenlake/omniglot, 105 x 105, drawers 16 to 20 held out),
+expressions (muxspace/facial_expressions, 500 faces of five expressions each, squares of 160 x 160, a fifth held out)
+and clothing (alexeygrigorev/clothing-dataset-small, its split, squares of 128 x 128). "not reduced": patches see these
+as they are, and "pixels": those of 32 x 32. The sides of reduced images were chosen on the first three of these sets.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
@@ -35,13 +40,14 @@ from __future__ import annotations
 import csv
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
@@ -54,7 +60,7 @@ from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import command, preferred
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.core.registry import find
-from viewsmith.data import load_dataset
+from viewsmith.data import image_squares, load_dataset
 from viewsmith.evaluation.baselines import BaselineContext, pca
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
@@ -229,6 +235,36 @@ def fields_of_crops(fold: int) -> Data:
     return held_out(x, of[rows, columns], held[rows, columns])
 
 
+def files_of_images(files: Sequence[Path], kinds: Sequence[str], side: int, held: np.ndarray) -> Data:
+    """Center squares of image files."""
+    with_color = Image.open(files[0]).mode == "RGB"
+    x = image_squares([np.asarray(Image.open(file).convert("RGB" if with_color else "L")) for file in files], side)
+    return held_out(x, np.unique(kinds, return_inverse=True)[1], held)
+
+
+def larger_images(name: str) -> Data:
+    """Images of 100 to 160 pixels."""
+    folder, rng = data_folder() / name, np.random.default_rng(0)
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".png"))
+    if name == "omniglot":
+        kinds = [f"{file.parts[-3]} {file.parts[-2]}" for file in files]
+        return files_of_images(files, kinds, 105, np.array([int(file.stem[-2:]) > DRAWERS for file in files]))
+    if name == "clothing":
+        return files_of_images(
+            files, [f.parts[-2] for f in files], 128, np.array([f.parts[-3] != "train" for f in files])
+        )
+    if name == "sign_digits":
+        return files_of_images(files, [f.parts[-2] for f in files], 100, rng.random(len(files)) < 0.2)
+    by_kind: dict[str, list[Path]] = {kind: [] for kind in EXPRESSIONS}
+    with (folder / "legend.csv").open() as table:
+        for row in csv.DictReader(table):
+            if (kind := row["emotion"].lower()) in by_kind:
+                by_kind[kind].append(folder / "images" / row["image"])
+    drawn = [(own[i], kind) for kind, own in by_kind.items() for i in rng.permutation(len(own))[:500]]
+    files, kinds = (list(each) for each in zip(*drawn, strict=True))
+    return files_of_images(files, kinds, 160, rng.random(len(files)) < 0.2)
+
+
 def pancreas_cells(image: str) -> Data:
     """Crops of cells of the pancreas, five channels of mass cytometry; those of one image are the test rows."""
     import tifffile
@@ -334,6 +370,9 @@ PATCH, CROP, APART = 9, 16, 3  # sides, and pixels from one patch to the next
 PANCREAS = ("E34", "G01", "J02")
 BANDS = ("indian_pines", "pancreas_cells")
 OF_BANDS = ("pca", "channel means")
+DRAWERS, EXPRESSIONS = 15, ("anger", "happiness", "neutral", "sadness", "surprise")
+LARGE = ("sign_digits", "omniglot", "expressions", "clothing")
+WHOLE, PIXELS = "linear-contrast, not reduced", "pixels"
 #: Public sets that do not lie with the data: left out where VIEWSMITH_DATA has no such folder.
 BROUGHT: dict[str, dict[str, Callable[[], Data]]] = {
     "emodb": {f"actor {name}": partial(emotions, name) for name in ACTORS},
@@ -341,6 +380,7 @@ BROUGHT: dict[str, dict[str, Callable[[], Data]]] = {
     "peptides": {f"peptides, fold {fold}": partial(peptides, fold) for fold in range(FOLDS)},
     "indian_pines": {f"Indian Pines, third {fold}": partial(fields_of_crops, fold) for fold in range(THIRDS)},
     "pancreas_cells": {f"pancreas, image {name}": partial(pancreas_cells, name) for name in PANCREAS},
+    **{name: {name: partial(larger_images, name)} for name in LARGE},
 }
 OF_CHANNELS = [name for folder in BANDS for name in BROUGHT[folder]]
 SETS: dict[str, Callable[[], Data]] = (
@@ -386,7 +426,9 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     more: dict[str, Any] = {}
     model: Any = None
     of_actors = row in OF_ACTORS or (row == "raw" and name.startswith("actor"))
-    if row in ("contrastive", "raw", "k-mers", "catch22", *OF_BANDS) and not of_actors:
+    if row == PIXELS:
+        pass
+    elif row in ("contrastive", "raw", "k-mers", "catch22", *OF_BANDS) and not of_actors:
         trained = {key: value for key, value in given.items() if not key.startswith("features")}
         epochs: dict[str, Any] = {"epochs": 1} if row != "contrastive" or small is not None else {}
         # Rows of a scene are in its order.
@@ -395,6 +437,7 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         model = Contrastive(random_state=seed, **trained, **epochs).fit(rows)
     elif not of_actors:
         given |= {"features_options": LARGER[row]} if row in LARGER else {}
+        given |= {"features_options": {"reduced_to": ()}} if row == WHOLE else {}
         given |= {"view_maker": row.partition(", ")[2]} if row in OF_SOUND else {}
         given |= {"view_maker": "turns", "upside_down": 0, "turn": 0, "diagonal": 0} if row == NO_TURNS else {}
         model = LinearContrast(random_state=seed, **given).fit(data.x)
@@ -410,6 +453,8 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         h, h_test = found[more["raw"]], model.raw_features(data.x_test)[more["raw"]]
     elif row == "pca":
         h, h_test = pca(*(next(iter(model.raw_features(x).values())) for x in (data.x, data.x_test)))
+    elif row == PIXELS:
+        h, h_test = (image_squares(list(x), 32).reshape(len(x), -1) / np.float32(255) for x in (data.x, data.x_test))
     elif row == "channel means":
         h, h_test = (x.mean(axis=(1, 2), dtype=np.float32) for x in (data.x, data.x_test))
     elif row == "catch22":
@@ -491,6 +536,8 @@ def cells(quick: bool = False) -> list[Cell]:
             *OF_ACTORS,
             *OF_BANDS,
             *LARGER,
+            WHOLE,
+            PIXELS,
             "features",
             "raw",
             "k-mers",
@@ -504,6 +551,8 @@ def cells(quick: bool = False) -> list[Cell]:
         if name not in left_out and (name not in brought or name in OF_CHANNELS or seed == 0)
         if row not in OF_ACTORS or name.startswith("actor")
         if row not in OF_BANDS or name in OF_CHANNELS
+        if name in LARGE or row not in (WHOLE, PIXELS)
+        if name not in LARGE or row in ("linear-contrast", "features", WHOLE, PIXELS)
         if row == "linear-contrast" or name not in OF_CHANNELS or seed == 0
         if (seed == 0 or row not in ("raw", "k-mers", "catch22", *OF_SOUND, *OF_BANDS))
         and (name == "cifar10" or row not in LARGER)

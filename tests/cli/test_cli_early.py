@@ -59,6 +59,7 @@ FAULTS = [
     ("fit data.csv --out new --views mask --set mask_rate=2", "mask_rate is '2', expected less than or equal to 1"),
     ("fit data.csv --out new --encoder mlp --set backbone_output=conv", "but the encoder 'split-alexnet' has"),
     ("fit data.csv --out new --method linear-contrast --set centers=1", "centers is '1', expected greater than or"),
+    ("fit data.csv --out new --set reduced_to=2", "reduced_to is '2', expected greater than or equal to 4"),
     ("fit data.csv --out new --config named.toml", "PiNDA has no option 'epoks'"),
     ("fit data.csv --out new --config parts.toml", "strength is 'much'"),
     ("fit data.csv --out new --config options.toml", "view_options has the unknown option 'turn', expected mask_rate"),

@@ -217,6 +217,17 @@ def test_the_first_form_is_a_principal_component_analysis():
     assert encoder.n_components == 2
 
 
+def test_what_hardly_varies_in_samples_but_in_views_is_no_unit_of_noise():
+    def views(rows):
+        return rows + torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0]) * torch.randn(rows.shape, generator=draw(1))
+
+    x, encoder = samples() * torch.tensor([1.0, 1.0, 1.0, 1.0, 1e-4]), ProjectedFeatures(Linear(), 2)
+    encoder.fit(x, draw(), views)
+    assert encoder.standardized(views(x)).std(0)[4].item() == pytest.approx(10, rel=0.1)
+    deviation = encoder.features(x).std(0, correction=0)
+    assert torch.equal(encoder.scale[:4], deviation[:4])  # of others it is the unit
+
+
 def test_the_loss_of_the_framework_is_the_objective():
     made = fitted(samples(), GaussianNoise(0.5), n_components=2)
     pair = made.views(samples()[:20], generator=draw(2))

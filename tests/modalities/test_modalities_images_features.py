@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.images.features import ImagePatches, channel_statistics
@@ -79,6 +80,21 @@ def test_images_smaller_than_a_patch(side):
     x = images(30, 1, side, 2 * side)
     features.fit(x, torch.Generator().manual_seed(0))
     assert features(x).shape == (30, features.n_features) and features(x).isfinite().all()
+
+
+def test_large_images_are_reduced_for_patches_to_every_side():
+    x, options = images(30, 3, 60, 40), {"centers": 6, "channel_statistics": False}
+    features = ImagePatches(PartContext((60, 40, 3), 3), reduced_to=(15, 30), **options)
+    features.fit(x, torch.Generator().manual_seed(0))
+    small, large = (F.interpolate(x, size, mode="bilinear", antialias=True) for size in ((15, 10), (30, 20)))
+    first, second = features.dictionaries
+    torch.testing.assert_close(features(x), torch.cat([first(small), second(large)], dim=1))
+    plain = ImagePatches(PartContext((30, 20, 3), 3), reduced_to=(15, 30), **options)  # not above the largest
+    plain.fit(large, torch.Generator().manual_seed(0))
+    whole = ImagePatches(PartContext((60, 40, 3), 3), reduced_to=(), **options)
+    whole.fit(x, torch.Generator().manual_seed(0))
+    assert len(plain.dictionaries) == len(whole.dictionaries) == 1
+    torch.testing.assert_close(whole(x), whole.dictionaries[0](x))
 
 
 def test_no_size_of_patches_is_refused():

@@ -21,7 +21,7 @@ from typer.core import TyperCommand
 from viewsmith.cli import early
 from viewsmith.core.errors import InputError, quoted, warn
 from viewsmith.core.options import Flag, annotations_of, of_all_parts, texts_of
-from viewsmith.core.registry import built, find
+from viewsmith.core.registry import built, entries, find
 from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
 from viewsmith.data.places import check_not_of_run, is_result
@@ -227,14 +227,18 @@ def _estimator(
 
 def default_method(modality: str | None, preset: str | None, asked: Sequence[Mapping[str, Any]]) -> str:
     """The modality's default; contrastive if an option of a training is given. Before the data are read also
-    contrastive, unless an option is of the closed form alone."""
+    contrastive, unless an option is of the closed form or its features alone."""
     given = set[str]().union(*map(option_names, asked))
     if preset is not None or not given.isdisjoint(OF_TRAINING):
         return "contrastive"
     if modality is not None:
         return built("modality", modality).default_method
     trained, closed = ({f.name for f in fields(find("method", m).build)} for m in ("contrastive", "linear-contrast"))  # type: ignore[arg-type]
-    return "linear-contrast" if given & (closed - trained) else "contrastive"
+    of_features, others = (
+        {name for kind in kinds for entry in entries(kind) for name in entry.options}
+        for kinds in (("features",), ("view maker", "framework", "encoder"))
+    )
+    return "linear-contrast" if given & ((closed - trained) | (of_features - others)) else "contrastive"
 
 
 def option_names(given: Mapping[str, Any]) -> set[str]:

@@ -19,6 +19,7 @@ SHARE, SHARE_OF_FEW = 0.2, 40
 #: Squared length of the constant column over that of the others: the square of the mean odds rho / (1 - rho) of views
 #: over `ODDS`, at most `MOST_CONSTANT`.
 ODDS, MOST_CONSTANT = 100, 3.0
+NOISE = 10.0  # largest deviation of a feature in views, in units of that in samples
 FULL, EXTRA, ROUNDS = 1500, 64, 10  # above this width axes are iterated, so many rounds, with so many more of them
 
 
@@ -114,13 +115,17 @@ class ProjectedFeatures(nn.Module):
         self.varies = bool(deviation.max() > 1e-6)
         # What is constant in all samples is left as it is: it may vary in their views.
         self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max().clamp_min(1e-12), deviation, 1.0))
-        kept, found = min(self.width, len(x) - 1), (found - self.center) / self.scale
+        few = x[torch.randperm(len(x), generator=generator)[:SPANNING].to(x.device)]
         d = found.shape[1]
+        reduces = d > min(SPANNING, max(FEW, MOST_VIEWS * len(x)))
+        each = min(MOST_VIEWS, -(-SPANNING // len(few))) if reduces else 1
+        drawn = torch.cat([self.features(block) for _ in range(each) for block in views(few).split(BLOCK)])
+        # What hardly varies in the samples may vary in their views: as a unit it would make these arbitrarily large.
+        self.scale.clamp_(min=(drawn - self.center).square().mean(0).sqrt() / NOISE)
+        kept, found = min(self.width, len(x) - 1), (found - self.center) / self.scale
         self.spanned.fill_(d)
-        if d > min(SPANNING, max(FEW, MOST_VIEWS * len(x))):
-            few = x[torch.randperm(len(x), generator=generator)[:SPANNING].to(x.device)]
-            each = min(MOST_VIEWS, -(-SPANNING // len(few)))
-            drawn = torch.cat([self.standardized(block) for _ in range(each) for block in views(few).split(BLOCK)])
+        if reduces:
+            drawn = (drawn - self.center) / self.scale
             directions = torch.linalg.qr(torch.cat([drawn, self.standardized(few)])[:SPANNING].T)[0]
             self.spanned.fill_(directions.shape[1])
             self.basis.zero_()[:, : directions.shape[1]] = directions

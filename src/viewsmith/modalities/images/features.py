@@ -1,6 +1,6 @@
 """Features of images: a dictionary of patches with statistics of the channels and small pixels; networks of timm."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import numpy as np
@@ -33,7 +33,7 @@ class ImagePatches(Features):
 
     After Coates, Lee and Ng (2011), sections 3 and 4, with the threshold of a response by the place's own mean and
     deviation. Patches ignore the brightness and the size of contrasts, which statistics of channels add. Of more than
-    24 channels the principal ones are taken.
+    24 channels the principal ones are taken. Large images are reduced first: patches would see their texture alone.
 
     Parameters
     ----------
@@ -42,6 +42,9 @@ class ImagePatches(Features):
         Centers of the dictionary of each size of patches.
     sizes : tuple of int
         Sides of the patches in pixels, at most the sides of the images.
+    reduced_to : tuple of int
+        An image whose longer side is above the largest of these is reduced to each of them, with dictionaries of their
+        own; empty: it is not reduced.
     stride : int
         Pixels between patches.
     regions : int
@@ -67,6 +70,7 @@ class ImagePatches(Features):
         *,
         centers: Annotated[int, Bounds(ge=2)] = 256,
         sizes: tuple[Annotated[int, Bounds(ge=1)], ...] = (6,),
+        reduced_to: tuple[Annotated[int, Bounds(ge=4)], ...] = (24, 48),
         stride: Annotated[int, Bounds(ge=1)] = 2,
         regions: Annotated[int, Bounds(ge=1)] = 3,
         maxima: tuple[Annotated[int, Bounds(ge=1)], ...] = (1, 2),
@@ -78,12 +82,16 @@ class ImagePatches(Features):
             raise InputError("sizes is empty, expected the sides of patches in pixels, such as 6")
         height, width = context.row_shape[:2]
         self.small = min(SMALL, height), min(SMALL, width)
+        longest = max(height, width)
+        scales = [side / longest for side in reduced_to] if reduced_to and longest > max(reduced_to) else [1.0]
+        shapes = [(max(1, round(height * scale)), max(1, round(width * scale))) for scale in scales]
+        self.shapes = [shape for shape in shapes for _ in sizes]
         channels = min(context.channels, CHANNELS)
         self.register_buffer("axes", torch.zeros(context.channels, channels) if channels < context.channels else None)
         self.dictionaries: Iterable[PatchResponses] = nn.ModuleList(  # type: ignore[assignment]
             PatchResponses(
                 channels,
-                (height, width),
+                shape,
                 patch=(side, side),
                 centers=centers,
                 stride=stride,
@@ -91,6 +99,7 @@ class ImagePatches(Features):
                 root=root,
                 maxima=maxima,
             )
+            for shape in shapes
             for side in sizes
         )
         self.channel_statistics = channel_statistics
@@ -102,19 +111,25 @@ class ImagePatches(Features):
         if self.axes is not None:
             pixels = x.float().cpu().movedim(1, -1).flatten(0, -2)
             self.axes.copy_(channel_axes(pixels[:: -(-len(pixels) // PIXELS)]))
-        for each in self.dictionaries:
-            each.fit(self._principal(x), generator)
+        for each, images in self._reduced(self._principal(x)):
+            each.fit(images, generator)
+
+    def _reduced(self, x: Tensor) -> Iterator[tuple[PatchResponses, Tensor]]:
+        """Every dictionary, and the images in its size."""
+        for shape, each in zip(self.shapes, self.dictionaries, strict=True):
+            same = x.shape[2:] == shape
+            yield each, x if same else F.interpolate(x.float(), shape, mode="bilinear", antialias=True)
 
     def _principal(self, x: Tensor) -> Tensor:
         """Images with their channels on the principal axes, where these are many."""
         return x if self.axes is None else torch.einsum("bchw,ck->bkhw", x.float(), self.axes.to(x.device))
 
     def block_size(self, x: Tensor) -> int:
-        return min(each.block_size(x) for each in self.dictionaries)
+        return min(each.block_size(images) for each, images in self._reduced(x[:1]))
 
     def of_block(self, x: Tensor) -> Tensor:
         x = self._principal(x)
-        found = [each(x) for each in self.dictionaries]
+        found = [each(images) for each, images in self._reduced(x)]
         return torch.cat([*found, *([channel_statistics(x, self.small)] if self.channel_statistics else [])], dim=1)
 
 
