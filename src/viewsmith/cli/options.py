@@ -25,7 +25,7 @@ from viewsmith.core.registry import built, entries, find
 from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
 from viewsmith.data.places import check_not_of_run, is_result
-from viewsmith.estimator.options import OF_TRAINING, check_given, check_options, expanded, route_options
+from viewsmith.estimator.options import KINDS, OF_TRAINING, check_given, check_options, expanded, route_options
 
 if TYPE_CHECKING:
     from viewsmith.estimator.base import ViewsmithEstimator
@@ -234,10 +234,10 @@ def default_method(modality: str | None, preset: str | None, asked: Sequence[Map
     if modality is not None:
         return built("modality", modality).default_method
     trained, closed = ({f.name for f in fields(find("method", m).build)} for m in ("contrastive", "linear-contrast"))  # type: ignore[arg-type]
-    of_features, others = (
-        {name for kind in kinds for entry in entries(kind) for name in entry.options}
-        for kinds in (("features",), ("view maker", "framework", "encoder"))
-    )
+    of_features = {name for entry in entries("features") for name in entry.options}
+    others = {
+        name for kind in KINDS.values() if kind != "features" for entry in entries(kind) for name in entry.options
+    }
     return "linear-contrast" if given & ((closed - trained) | (of_features - others)) else "contrastive"
 
 
