@@ -1,4 +1,4 @@
-"""The constants of acceptance (`viewsmith.methods.discovery.acceptance`) halved and doubled, in letters and recordings.
+"""The constants of acceptance (`viewsmith.methods.discovery.acceptance`) halved and doubled, and the guards of images.
 
 Nothing recurs in walks (60 random walks of 200 points), noise (20 of 200) and composition (20 sequences of 80 letters,
 each with frequencies of its own). Something does in event (60 pieces of noise with one event of 2.5 deviations), half
@@ -6,13 +6,17 @@ each with frequencies of its own). Something does in event (60 pieces of noise w
 changed). A row has the gain and p of every candidate, by which ALPHA and LEAST are judged; SURROGATES and SEARCHED are
 rows of their own.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.quality.study_acceptance [minutes] [set ...]
+In images all are rows of their own. Nothing recurs in textures (five spectra) and fragments (of digits and clothes),
+something does in smears, cards, and digits and objects in color among fragments (400 images of each): sets of
+study_discovery.py, seed 0.
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_acceptance [minutes] [set ...]
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -21,15 +25,31 @@ import numpy as np
 import torch
 
 from benchmarks.common.runner import RESULTS, Cell, rows
-from benchmarks.quality.suite import command
-from viewsmith.methods.discovery import acceptance, events, motif_search
+from benchmarks.quality.crl_tac import clutter
+from benchmarks.quality.study_discovery import cards, fragments, scores, smears, textures
+from benchmarks.quality.suite import command, rounded
+from viewsmith import Discovery
+from viewsmith.methods.discovery import acceptance, events, image_parts, motif_search
 
 PATH = RESULTS / "study_acceptance.jsonl"
-SEEDS, OTHERS = 5, 3  # as it is; with other searches
+DRAWS = 20
 AS_IS = "as it is"
 CONSTANTS = ("ALPHA", "LEAST", "SURROGATES", "SEARCHED")
-SETTINGS = {f"{name} {mark}": (name, factor) for name in CONSTANTS for mark, factor in (("/ 2", 0.5), ("x 2", 2))}
+IMAGE_CONSTANTS = {"ALPHA": acceptance, "LEAST": acceptance} | dict.fromkeys(
+    ("BACKGROUND", "CONSISTENT", "ENTIRELY"), image_parts
+)
+
+
+def settings(names: Iterable[str]) -> dict[str, tuple[str, float]]:
+    """Constants halved and doubled."""
+    return {f"{name} {mark}": (name, factor) for name in names for mark, factor in (("/ 2", 0.5), ("x 2", 2.0))}
+
+
+SETTINGS, IMAGE_SETTINGS = settings(CONSTANTS), settings(IMAGE_CONSTANTS)
 NOTHING, SETS = ("walks", "noise", "composition"), ("walks", "noise", "composition", "event", "half", "word")
+NO_OBJECTS = {"textures": 5, "fragments": 4}  # draws
+PHOTOGRAPHS = {"smears": smears, "cards": cards}
+IMAGE_SETS = (*NO_OBJECTS, *PHOTOGRAPHS, "mnist", "cifar")
 
 
 def samples(kind: str, seed: int) -> np.ndarray:
@@ -73,16 +93,43 @@ def measured(kind: str, setting: str, seed: int) -> dict[str, Any]:
     return numbers | {"cpu_seconds": round(time.process_time() - began, 2)}
 
 
+def in_images(kind: str, setting: str, seed: int) -> dict[str, Any]:
+    """Whether something recurs; where it is known, center and CorLoc of the best place in every image."""
+    torch.set_num_threads(1)
+    known: list[np.ndarray] | None = None
+    if kind in PHOTOGRAPHS:
+        x, known = PHOTOGRAPHS[kind]()
+    elif kind in NO_OBJECTS:
+        x = textures(seed) if kind == "textures" else fragments(("mnist", "fashion")[seed % 2], seed)
+    else:
+        x, corners = clutter.make(kind, 400, seed)
+        known = [np.array([[left, top, left + width, top + height]]) for top, left, height, width in corners]
+    name, factor = IMAGE_SETTINGS.get(setting, ("ALPHA", 1.0))
+    value = getattr(IMAGE_CONSTANTS[name], name) * factor
+    with mock.patch.object(IMAGE_CONSTANTS[name], name, value):
+        if known is None:
+            began = time.process_time()
+            recurs = Discovery(random_state=seed).fit(x).recurs_
+            return {"recurs": recurs, "cpu_seconds": round(time.process_time() - began, 2)}
+        return rounded(scores(x, known, random_state=seed))
+
+
 def cells(quick: bool = False) -> list[Cell]:
     """All cells."""
     if quick:
         return [Cell("noise", AS_IS, 0, partial(measured, "noise", AS_IS, 0))]
     searched = [AS_IS, *(setting for setting, (name, _) in SETTINGS.items() if name in ("SURROGATES", "SEARCHED"))]
-    return [
+    found = [
         Cell(kind, setting, seed, partial(measured, kind, setting, seed))
         for setting in searched
         for kind in SETS
-        for seed in range(SEEDS if setting == AS_IS else OTHERS)
+        for seed in range(DRAWS)
+    ]
+    return found + [
+        Cell(kind, setting, seed, partial(in_images, kind, setting, seed))
+        for setting in (AS_IS, *IMAGE_SETTINGS)
+        for kind in IMAGE_SETS
+        for seed in range(NO_OBJECTS.get(kind, 1))
     ]
 
 
@@ -97,7 +144,17 @@ def table() -> str:
         ):
             found = [list(_recurs(kind, AS_IS if given else setting)) for kind in SETS]
         lines.append(f"| {setting} | {' | '.join(f'{sum(own)} of {len(own)}' if own else '' for own in found)} |")
+    lines += ["", f"| | {' | '.join(IMAGE_SETS)} |", "|" + "---|" * (1 + len(IMAGE_SETS))]
+    for setting in (AS_IS, *IMAGE_SETTINGS):
+        lines.append(f"| {setting} | {' | '.join(_in_set(kind, setting) for kind in IMAGE_SETS)} |")
     return "\n".join(lines)
+
+
+def _in_set(kind: str, setting: str) -> str:
+    own = [row for row in rows(PATH) if (row["dataset"], row["method"]) == (kind, setting) and "error" not in row]
+    if kind in NO_OBJECTS:
+        return f"{sum(row['recurs'] for row in own)} of {len(own)}" if own else ""
+    return ", ".join(f"{row['center']:.3f} / {row['corloc']:.3f}" if row["recurs"] else "nothing" for row in own)
 
 
 def _recurs(kind: str, setting: str) -> Iterator[bool]:

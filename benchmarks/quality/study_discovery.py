@@ -129,7 +129,7 @@ def in_photographs(name: str, row: str, seed: int) -> dict[str, Any]:
         images = [images.read(i, (96, 128)).mean(2).round().astype(np.uint8) for i in range(len(images))]
         known = [own / 5 for own in known]  # 640 x 480 to 128 x 96
     if row == "discovery":
-        return _scores(images, known, random_state=seed)
+        return scores(images, known, random_state=seed)
     images = as_images(images)
     began = time.process_time()
     shapes = np.array(images.shapes)
@@ -145,7 +145,7 @@ def in_photographs(name: str, row: str, seed: int) -> dict[str, Any]:
     return places(boxes, known) | {"cpu_seconds": time.process_time() - began}
 
 
-def _scores(images: Any, known: list[np.ndarray], **options: Any) -> dict[str, Any]:
+def scores(images: Any, known: list[np.ndarray], **options: Any) -> dict[str, Any]:
     """Center and CorLoc of the best place of discovery in every image, whether it is listed or not."""
     began = time.process_time()
     model = Discovery(**options).fit(images)
@@ -240,7 +240,7 @@ def photographs_with(name: str, half: int | None = None, bits: int = 8, **option
             return pixels if bits == 8 else pixels.astype(np.uint16) * factor
 
         images = ImageList([x.shapes[i] for i in rows_], read, 3, dtype=f"uint{bits}")
-    return _scores(images, known, **options)
+    return scores(images, known, **options)
 
 
 #: Parts of the smears, as fractions of width and height: left, top, right, bottom.
@@ -263,7 +263,7 @@ def in_crops(part: str) -> dict[str, Any]:
     middles = [(own[:, :2] + own[:, 2:]) / 2 for own in known]
     inside = [((m >= low[:2]) & (m < high[:2])).all(1) for m in middles]
     known = [np.clip(own[kept], low, high) - low for own, kept in zip(known, inside, strict=True)]
-    return rounded(_scores(x, known))
+    return rounded(scores(x, known))
 
 
 def precision_in_smears(max_parts: int) -> dict[str, Any]:
