@@ -102,23 +102,7 @@ class ImageSearch(Search):
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
         images = as_images(X)
-        cells = sizes_fitting(images.shapes, self.image_size, 1)
-        smallest, at = min((min(size), i) for i, size in enumerate(cells))
-        tried = image_parts.WINDOWS if self.windows is None else self.windows
-        windows = [side for side in tried if 2 * side <= smallest]
-        if len(images) < 4:
-            raise InputError(
-                f"{pluralize(len(images), 'image')}, expected at least 4: what recurs is seen across images; a large "
-                "one is cut into tiles (--tile 64)"
-            )
-        if not windows:
-            side = CELL * 2 * min(tried)
-            name = f" ({images.names[at]})" if images.names else ""
-            raise InputError(
-                f"the smallest image{name} has {smallest * CELL} pixels on its shorter side at "
-                f"image_size={self.image_size}, expected at least {side}, twice the smallest window: give smaller "
-                "windows, or enlarge the images"
-            )
+        windows, cells = self._checked_windows(images), sizes_fitting(images.shapes, self.image_size, 1)
         rng = np.random.default_rng(self.seed)
         largest = max(height for height, _ in cells) * max(width for _, width in cells)
         rows = images.order[rng.permutation(len(images))[: max(64, FITTED // largest)]]
@@ -138,9 +122,8 @@ class ImageSearch(Search):
             solutions = image_parts.discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
             part = self._clear(solutions, rest)
-            if part is None or part.consistency < image_parts.ENTIRELY:
-                windows_only, maps = self._outstanding(solutions, rest, maps)
-                part = windows_only or part
+            if part is None:
+                part, maps = self._outstanding(solutions, rest, maps)
             if part is None:
                 part, null = self._further(rest, maps, sorted(windows))
                 found = [] if part is None else image_parts.boxes_of(part, maps, free, self._places(part))
@@ -164,6 +147,27 @@ class ImageSearch(Search):
             if len(self.parts) == 1 and part.count == 1:
                 self.steady = image_parts.agreement_of_halves(part, maps, free, self.seed)
             free = image_parts.without(free, found, part, null)
+
+    def _checked_windows(self, images: ImageList) -> list[int]:
+        """Sides of windows, in cells, that fit twice into the smallest image."""
+        cells = sizes_fitting(images.shapes, self.image_size, 1)
+        smallest, at = min((min(size), i) for i, size in enumerate(cells))
+        tried = image_parts.WINDOWS if self.windows is None else self.windows
+        windows = [side for side in tried if 2 * side <= smallest]
+        if len(images) < 4:
+            raise InputError(
+                f"{pluralize(len(images), 'image')}, expected at least 4: what recurs is seen across images; a large "
+                "one is cut into tiles (--tile 64)"
+            )
+        if not windows:
+            side = CELL * 2 * min(tried)
+            name = f" ({images.names[at]})" if images.names else ""
+            raise InputError(
+                f"the smallest image{name} has {smallest * CELL} pixels on its shorter side at "
+                f"image_size={self.image_size}, expected at least {side}, twice the smallest window: give smaller "
+                "windows, or enlarge the images"
+            )
+        return windows
 
     def _places(self, part: image_parts.Part) -> int:
         """Places of a part in an image that may be no other kind's."""
