@@ -35,7 +35,9 @@ PATH = RESULTS / "study_acceptance.jsonl"
 DRAWS = 20
 AS_IS = "as it is"
 CONSTANTS = ("ALPHA", "LEAST", "SURROGATES", "SEARCHED")
-IMAGE_CONSTANTS = {"ALPHA": acceptance, "LEAST": acceptance} | dict.fromkeys(("BACKGROUND", "CONSISTENT"), image_parts)
+IMAGE_CONSTANTS = {"ALPHA": acceptance, "LEAST": acceptance} | dict.fromkeys(
+    ("BACKGROUND", "CONSISTENT", "ENTIRELY"), image_parts
+)
 
 
 def settings(names: Iterable[str]) -> dict[str, tuple[str, float]]:

@@ -48,7 +48,7 @@ SIZES = {
     "study_discovery": 297,
     "study_pieces": 39,
     "study_q": 7,
-    "study_acceptance": 717,
+    "study_acceptance": 743,
     "study_closed_form": 24,
     "genview_upper_bound": 117,
     "views_in_closed_form": 378,

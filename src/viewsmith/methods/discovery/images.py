@@ -122,8 +122,9 @@ class ImageSearch(Search):
             solutions = image_parts.discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
             part = self._clear(solutions, rest)
-            if part is None:
-                part, maps = self._outstanding(solutions, rest, maps)
+            if part is None or part.consistency < image_parts.ENTIRELY:
+                windows_only, maps = self._outstanding(solutions, rest, maps)
+                part = windows_only or part
             if part is None:
                 part, null = self._further(rest, maps, sorted(windows))
                 found = [] if part is None else image_parts.boxes_of(part, maps, free, self._places(part))
