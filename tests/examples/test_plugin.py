@@ -184,11 +184,8 @@ def test_a_reader_of_a_plugin_reads_its_files(points, commands):
         )
         assert made["y"].tolist() == ["kind 0"] * 8 + ["kind 1"] * 8 + ["kind 2"] * 8
     refused = found["option of files"]
-    assert (
-        refused["code"] == 2
-        and "a folder of images or" in refused["err"]
-        and "image_size=8 has no effect" in refused["err"]
-    )
+    assert refused["code"] == 2
+    assert "is a folder of .xyz files, on which image_size=8 has no effect" in refused["err"]
     listed = json.loads(commands["commands"]["json"]["out"])["readers"]["xyz"]
     assert listed["in_folders"] == [".xyz"] and listed["modality"] == "points" and listed["package"] == PACKAGE
     assert "    xyz *.xyz: " in commands["commands"]["methods"]["out"]

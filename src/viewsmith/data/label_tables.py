@@ -96,7 +96,7 @@ def read_table(file: Path) -> Any:
 def forms(names: Sequence[str]) -> list[list[str]]:
     """Names as they are, without folders, and without folders and endings, also those of the lanes of barcodes."""
     files = [re.split(r"[/\\]", name)[-1] for name in names]
-    return [list(names), files, [re.sub(r"(?<=.)\.\w+$|(?<=[ACGT]{8})-\d+$", "", name) for name in files]]
+    return [list(names), files, [re.sub(r"(?<=.)\.\w+$|(?<=[A-Z]{8})-\d+$", "", name) for name in files]]
 
 
 def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> np.ndarray | None:
