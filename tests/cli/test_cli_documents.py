@@ -180,6 +180,8 @@ def write_recordings(rng):
             tone = np.sin(2 * np.pi * (0.1 if number % 2 else 0.2) * np.arange(800))
             song[2000 * number + 500 :][:800] += 0.5 * tone * np.hanning(800)
         soundfile.write(Path("songs", f"{i}.wav"), song, 8000)
+    calls = [(f"{i}.wav", (n + 0.25) / 4, (n + 0.65) / 4, "ab"[n % 2]) for i in range(2) for n in range(12)]
+    pd.DataFrame(calls, columns=["file", "begin", "end", "species"]).to_csv("calls.csv", index=False)
     rows = [(f"{i}.wav", i % 2, f"s{i % 3}") for i in range(24)]
     for name, _, _ in rows:
         soundfile.write(Path("words", name), rng.uniform(-0.5, 0.5, 250), 1000)
