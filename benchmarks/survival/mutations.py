@@ -254,6 +254,18 @@ MUTATIONS = {
         "if False:",
         "tests/methods/test_methods_linear_contrast.py",
     ),
+    "unit of a feature that varies in views alone": Mutation(
+        "networks/projected.py",
+        ".square().mean(0).sqrt() / NOISE)",
+        ".square().mean(0).sqrt() * 0)",
+        "tests/methods/test_methods_linear_contrast.py",
+    ),
+    "size of images for patches": Mutation(
+        "modalities/images/features.py",
+        "longest > max(reduced_to) else [1.0]",
+        "longest > max(reduced_to) else [0.5]",
+        "tests/modalities/test_modalities_images_features.py",
+    ),
     "samples that are held out": Mutation(
         "methods/linear_contrast/training.py",
         "enumerate(self.folds) if number != fold)",
