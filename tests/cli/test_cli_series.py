@@ -95,6 +95,8 @@ def test_events_of_a_long_file_are_in_its_own_time(tmp_path):
     assert set(table["recording"]) == {"x.wav"} and len(table) > 50
     np.testing.assert_allclose(table["begin_s"], table["first"] / rate)
     np.testing.assert_allclose(table["end_s"] - table["begin_s"], 0.12)
+    written = (tmp_path / "found" / "annotations" / "x.txt").read_text().splitlines()
+    assert len(written) == len(table) and {line.split("\t")[2] for line in written} == {"kind 0"}
     near = np.abs(table["first"].to_numpy()[:, None] - np.array(beats)).min(1)
     assert np.quantile(near, 0.9) <= 6
     twice = ("--length", "2s", "--step", "1s", "--max-parts", 3, "--windows", 12)

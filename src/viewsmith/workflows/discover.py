@@ -97,7 +97,7 @@ def _write_discovery(out: Path, model: Discovery, given: Samples, crop_size: int
         files.check_no_link(out / "annotations")
         shutil.rmtree(out / "annotations", ignore_errors=True)
         place = windows.located(found["sample"], found["start"], found["end"])
-        texts = [f"kind {part['kind']} ({part['score']:.1f})" for part in found]
+        texts = [f"kind {kind_of}" for kind_of in found["kind"]]  # scores are in parts.csv: these can be labels
         write_annotations(out / "annotations", place["recording"], place["first"], place["last"], texts, windows.rate)
     some, size = found, (64 if kind == "images" else CROP[kind]) if crop_size is None else crop_size
     if kind == "series" and len(found) > MOST_CROPS:
