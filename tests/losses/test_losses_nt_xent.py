@@ -158,6 +158,7 @@ def test_gathered_parts_equal_rows_of_the_whole(kernel, negatives, ids):
             nt_xent(z0[part], z1[part], ids=part_ids, gathered=(z0, z1), gathered_ids=ids, offset=part.start, **options)
         )
     joined = torch.cat(parts)
+    assert joined.shape == (5,) and joined.dtype == torch.float64
     same(joined, whole, z0, z1)
 
 
@@ -352,6 +353,7 @@ def test_moco_equals_the_double_loop(with_ids, dtype):
     queue_ids = torch.tensor([2, 2, -1, 9, 4, 5, -1, 2]) if with_ids else None
     fast = moco_info_nce(queries, keys, queue, temperature=0.2, ids=ids, queue_ids=queue_ids)
     slow = slow_moco(queries, keys, queue, 0.2, ids, queue_ids)
+    assert fast.shape == (4,) and fast.dtype == dtype
     same(fast, slow, queries, keys, queue)
 
 

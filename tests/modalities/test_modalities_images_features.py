@@ -89,12 +89,17 @@ def test_large_images_are_reduced_for_patches_to_every_side():
     small, large = (F.interpolate(x, size, mode="bilinear", antialias=True) for size in ((15, 10), (30, 20)))
     first, second = features.dictionaries
     torch.testing.assert_close(features(x), torch.cat([first(small), second(large)], dim=1))
+    crop = x[..., :28, :]  # by the same factors
+    small, large = (F.interpolate(crop, size, mode="bilinear", antialias=True) for size in ((7, 10), (14, 20)))
+    torch.testing.assert_close(features(crop), torch.cat([first(small), second(large)], dim=1))
+    assert features.block_size(x) == min(first.block_size(x[..., :15, :10]), second.block_size(x[..., :30, :20]))
     plain = ImagePatches(PartContext((30, 20, 3), 3), reduced_to=(15, 30), **options)  # not above the largest
-    plain.fit(large, torch.Generator().manual_seed(0))
+    plain.fit(x[..., :30, :20], torch.Generator().manual_seed(0))
     whole = ImagePatches(PartContext((60, 40, 3), 3), reduced_to=(), **options)
     whole.fit(x, torch.Generator().manual_seed(0))
     assert len(plain.dictionaries) == len(whole.dictionaries) == 1
-    torch.testing.assert_close(whole(x), whole.dictionaries[0](x))
+    for images_ in (x, crop):
+        torch.testing.assert_close(whole(images_), whole.dictionaries[0](images_))
 
 
 def test_no_size_of_patches_is_refused():

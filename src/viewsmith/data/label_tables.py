@@ -10,6 +10,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, one_line, pluralize, say, suggest, warn
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import reading
+from viewsmith.modalities.dna.letters import NUCLEOTIDES
 
 FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
 MOST_TEXTS = 12  # columns of which pairs are looked at
@@ -93,10 +94,14 @@ def read_table(file: Path) -> Any:
         return pd.read_csv(file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS)
 
 
+_BASES = f"[{NUCLEOTIDES.letters}]"  # of barcodes, eight or more
+_ENDING = re.compile(rf"(?<=.)\.\w+$|(?<={_BASES}{{8}})-\d+$")  # of a file, or the lane of a barcode
+
+
 def forms(names: Sequence[str]) -> list[list[str]]:
     """Names as they are, without folders, and without folders and endings, also those of the lanes of barcodes."""
     files = [re.split(r"[/\\]", name)[-1] for name in names]
-    return [list(names), files, [re.sub(r"(?<=.)\.\w+$|(?<=[A-Z]{8})-\d+$", "", name) for name in files]]
+    return [list(names), files, [_ENDING.sub("", name) for name in files]]
 
 
 def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> np.ndarray | None:
@@ -125,7 +130,7 @@ def _parts(name: str) -> set[str]:
     return {re.sub(r"^([a-z]{1,2})0+(?=\d)", r"\1", piece) for piece in pieces}
 
 
-_NO_PART = re.compile(r"\d*|[acgt]{8,}")  # numbers, and barcodes, of which several lanes may have one
+_NO_PART = re.compile(rf"\d*|{_BASES.lower()}{{8,}}")  # numbers, and barcodes, of which several lanes may have one
 
 
 def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray | None:

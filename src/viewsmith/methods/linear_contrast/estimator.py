@@ -177,7 +177,7 @@ class LinearContrast(ViewsmithEstimator):
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         features, of_features, weights = choose_features(options.features, options.features_options, data)
-        if (data.modality.name, features) == ("images", "patches") and max(data.row_shape[:2]) > MOST_SIDE:
+        if of_features.get("reduced_to") and max(data.row_shape[:2]) > MOST_SIDE:
             say(
                 f"images of {size_of(data.row_shape)} are reduced for the patches, after their views were made: those "
                 "of 96 pixels (image_size, --image-size 96) take a fraction of the time, with about the same result"

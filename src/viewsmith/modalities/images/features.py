@@ -1,6 +1,6 @@
 """Features of images: a dictionary of patches with statistics of the channels and small pixels; networks of timm."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -44,7 +44,7 @@ class ImagePatches(Features):
         Sides of the patches in pixels, at most the sides of the images.
     reduced_to : tuple of int
         An image whose longer side is above the largest of these is reduced to each of them, with dictionaries of their
-        own; empty: it is not reduced.
+        own, and images of other sizes by the same factors; empty: it is not reduced.
     stride : int
         Pixels between patches.
     regions : int
@@ -84,14 +84,13 @@ class ImagePatches(Features):
         self.small = min(SMALL, height), min(SMALL, width)
         longest = max(height, width)
         scales = [side / longest for side in reduced_to] if reduced_to and longest > max(reduced_to) else [1.0]
-        shapes = [(max(1, round(height * scale)), max(1, round(width * scale))) for scale in scales]
-        self.shapes = [shape for shape in shapes for _ in sizes]
+        self.scales = [scale for scale in scales for _ in sizes]
         channels = min(context.channels, CHANNELS)
         self.register_buffer("axes", torch.zeros(context.channels, channels) if channels < context.channels else None)
         self.dictionaries: Iterable[PatchResponses] = nn.ModuleList(  # type: ignore[assignment]
             PatchResponses(
                 channels,
-                shape,
+                scaled((height, width), scale),
                 patch=(side, side),
                 centers=centers,
                 stride=stride,
@@ -99,7 +98,7 @@ class ImagePatches(Features):
                 root=root,
                 maxima=maxima,
             )
-            for shape in shapes
+            for scale in scales
             for side in sizes
         )
         self.channel_statistics = channel_statistics
@@ -115,22 +114,30 @@ class ImagePatches(Features):
             each.fit(images, generator)
 
     def _reduced(self, x: Tensor) -> Iterator[tuple[PatchResponses, Tensor]]:
-        """Every dictionary, and the images in its size."""
-        for shape, each in zip(self.shapes, self.dictionaries, strict=True):
-            same = x.shape[2:] == shape
-            yield each, x if same else F.interpolate(x.float(), shape, mode="bilinear", antialias=True)
+        """Every dictionary, and the images at its scale."""
+        for scale, each in zip(self.scales, self.dictionaries, strict=True):
+            size = scaled(x.shape[2:], scale)
+            yield each, x if scale == 1 else F.interpolate(x.float(), size, mode="bilinear", antialias=True)
 
     def _principal(self, x: Tensor) -> Tensor:
         """Images with their channels on the principal axes, where these are many."""
         return x if self.axes is None else torch.einsum("bchw,ck->bkhw", x.float(), self.axes.to(x.device))
 
     def block_size(self, x: Tensor) -> int:
-        return min(each.block_size(images) for each, images in self._reduced(x[:1]))
+        sizes = [scaled(x.shape[2:], scale) for scale in self.scales]
+        return min(
+            each.block_size(x.new_empty(0, 1, *size)) for size, each in zip(sizes, self.dictionaries, strict=True)
+        )
 
     def of_block(self, x: Tensor) -> Tensor:
         x = self._principal(x)
         found = [each(images) for each, images in self._reduced(x)]
         return torch.cat([*found, *([channel_statistics(x, self.small)] if self.channel_statistics else [])], dim=1)
+
+
+def scaled(size: Sequence[int], scale: float) -> tuple[int, int]:
+    """Height and width of a reduced image, at least one pixel each."""
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
 def channel_statistics(x: Tensor, small: tuple[int, int]) -> Tensor:
