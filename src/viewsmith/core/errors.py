@@ -133,7 +133,7 @@ def similar(name: str, known: Sequence[str]) -> list[str]:
 
 def suggest(name: str, known: Sequence[str], source_name: str) -> str:
     """Hint for the message about an unknown name: close matches if there are any, else the first known names."""
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    close = similar(name, known)
     return f"did you mean {name_list(close)}?" if close else f"{source_name}: {name_list(known)}"
 
 

@@ -171,6 +171,7 @@ def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n:
 _PIXEL = re.compile(r"(?i)(pixel|px|p)[_ ]?\d+([x_]\d+)?")  # names of columns
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
+MOST_TITLES = 20  # lines above the names of the columns
 RENAME = "rename them; if the first line is data: --header no"
 
 
@@ -197,9 +198,6 @@ def with_none(frame: pd.DataFrame, label: str, written: pd.Series, source_name: 
     if len(others := words.drop("None", errors="ignore")):
         say(f"{source_name}: {others.index[0]} is no label, in {others.iloc[0]:,} rows: write another word for a class")
     return frame
-
-
-MOST_TITLES = 20
 
 
 def say_above(above: int, first: object, source_name: str) -> None:

@@ -315,9 +315,8 @@ def _frame(
         if given is None and extension_of(path).lower() in (*CSV, *TSV):
             skipped = _titles(path, text, separator, request)
         layout: dict[str, Any] = {"sep": given or separator, "skiprows": skipped + (given is not None)}
-        layout["skipinitialspace"] = (
-            extension_of(path).lower() in TEXTS
-        )  # after commas, of which .csv may have meant them
+        # After commas; a .csv file may have meant them.
+        layout["skipinitialspace"] = extension_of(path).lower() in TEXTS
         if names is None:
             names = _names(read, layout, request, str(path), given is None)
         else:
