@@ -1,8 +1,9 @@
 """viewsmith: contrastive representations whose views are learned or generated, for vectors, images and DNA."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from viewsmith.core import __version__
+# typing, like all else, is imported on use: an interrupt before that of `viewsmith.__main__` shows a traceback.
+TYPE_CHECKING = False
 
 _LAYERS = (
     *("core", "losses", "networks", "views", "modalities", "frameworks", "data", "training", "evaluation"),
@@ -10,6 +11,9 @@ _LAYERS = (
 )
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    from viewsmith.core import __version__
     from viewsmith.methods.loading import (
         CRLTAC,
         Contrastive,
@@ -24,26 +28,19 @@ if TYPE_CHECKING:
     from viewsmith.workflows.hub import push
     from viewsmith.workflows.runs import report
 
-_ESTIMATORS = ("CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA")
-__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA"]
-__all__ += ["__version__", "load"]
-__all__ += ["push", "report"]
+__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA", "load"]
+_PLACES = dict.fromkeys(__all__, "methods.loading")
+__all__ += ["__version__", "push", "report"]
+_PLACES |= {"__version__": "core", "push": "workflows.hub", "report": "workflows.runs"}
 
 
 def __getattr__(name: str) -> Any:
     # Estimators bring scikit-learn, which costs as much to import as torch: only on use.
-    if name in (*_ESTIMATORS, "load"):
-        from viewsmith.methods import loading
+    import importlib
 
-        return getattr(loading, name)
-    if name in ("push", "report"):
-        import importlib
-
-        module = {"push": "hub", "report": "runs"}[name]
-        return getattr(importlib.import_module(f"viewsmith.workflows.{module}"), name)
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"viewsmith.{_PLACES[name]}"), name)
     if name in _LAYERS:
-        import importlib
-
         return importlib.import_module(f"viewsmith.{name}")
     raise AttributeError(f"module 'viewsmith' has no attribute {name!r}")
 

@@ -170,6 +170,27 @@ def test_a_closed_pipe():
     assert (listing.returncode, listing.stderr) == (1, "")
 
 
+INTERRUPTED = """
+import sys
+before = {"__future__", *sys.modules}
+import viewsmith.__main__ as command
+print(sorted(sys.modules.keys() - before))
+
+class Interrupt:
+    def find_spec(*arguments):
+        raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt)
+command.main()
+"""
+
+
+def test_an_interrupt_of_the_first_import_is_one_line():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+    assert done.stdout == "['viewsmith', 'viewsmith.__main__']\n"
+
+
 def test_a_terminal_gets_a_progress_bar(tmp_path, start):
     ours, theirs = pty.openpty()
     short = ("fit", "wine", "--epochs", 3, "--out", tmp_path / "run")
