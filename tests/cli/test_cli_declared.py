@@ -1,8 +1,8 @@
-"""The file of all options that the command line checks before it imports torch.
+"""The file of all options that the command line checks before it imports torch, and that of all parts, which it lists.
 
     python tests/cli/test_cli_declared.py
 
-writes it.
+writes them.
 """
 
 import dataclasses
@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 
 from viewsmith.cli import early, options
+from viewsmith.cli.methods import FILE, listing
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import annotations_of
-from viewsmith.core.registry import Bounds, Entry, entries, names
+from viewsmith.core.registry import Bounds, Entry, Kind, entries, names, standing_in
 from viewsmith.estimator.options import check_given, check_options, route_options, schema
 from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of
@@ -95,6 +96,18 @@ def test_the_file_has_what_is_declared():
     assert listed == {kind: names(kind) for kind in KINDS}
 
 
+def listed() -> str:
+    """The content of the other file: what `viewsmith methods` lists without parts of others."""
+    listing()  # imports what registers parts
+    with standing_in([entry for kind in get_args(Kind) for entry in entries(kind) if entry.origin == "viewsmith"]):
+        return json.dumps(listing(), indent=1) + "\n"
+
+
+@pytest.mark.full_size
+def test_the_other_file_has_what_is_listed():
+    assert json.loads(FILE.read_text()) == json.loads(listed()), "run: python tests/cli/test_cli_declared.py"
+
+
 @pytest.mark.parametrize("method", sorted(estimators()))
 def test_declared_options_are_those_of_the_estimator(method):
     cls = estimators()[method]
@@ -164,3 +177,4 @@ def test_what_one_modality_takes_is_no_fault_before_the_data_are_read():
 
 if __name__ == "__main__":
     early.FILE.write_text(told())
+    FILE.write_text(listed())

@@ -146,6 +146,7 @@ FAULTS = [
     ("train wine", "No such command 'train'"),
     ("fit", "Missing argument 'DATA'"),
     ("methods --yaml", "No such option: --yaml"),
+    ("methods pnda", "nothing is called 'pnda'; did you mean pinda?"),
 ]
 
 CODE = """

@@ -299,7 +299,6 @@ def test_methods_of_a_name():
     assert json.loads(good("methods", "pinda", "--json").out).keys() == {"methods"}
     assert "dna" in json.loads(good("methods", "mutation", "--json").out)["view makers"]
     assert good("methods", "edf").out.startswith("readers") and "frameworks" not in good("methods", "edf").out
-    assert call("methods", "pnda").refused("nothing is called 'pnda'; did you mean pinda?")
 
 
 def test_methods_are_listed():
