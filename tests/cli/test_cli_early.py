@@ -71,7 +71,7 @@ FAULTS = [
     ("embed folder data.csv --out h.npz", "no run at folder (it has no config.toml)"),
     ("embed run none.csv --out h.npz", "none.csv does not exist"),
     ("embed run data.csv --out h.txt", "expected one of .npz .npy .csv .parquet .h5ad"),
-    ("embed run data.csv --out none/h.npz", "does not exist; create it first"),
+    ("embed run data.csv --out none/h.npz", "does not exist: create it first"),
     ("embed run data.csv --out data.csv", "the data themselves"),
     ("evaluate none data.csv", "no run at none"),
     ("evaluate run none.csv", "none.csv does not exist"),

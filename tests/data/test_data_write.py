@@ -86,7 +86,7 @@ def test_the_prefix_names_arrays_in_capitals(data, tmp_path):
     [
         ("o.txt", H, "expected one of .npz .npy .csv .parquet .h5ad"),
         ("o", H, "no extension"),
-        ("none/o.npz", H, "does not exist; create it first"),
+        ("none/o.npz", H, "does not exist: create it first"),
         ("in.npz", H, "it is a folder"),
         ("o.npz", H[:5], "5 representations for 20 rows"),
         ("o.h5ad", H, "is written as a copy of the .h5ad file of the rows"),

@@ -90,11 +90,19 @@ def check_source(source: str | Path) -> None:
 
 def check_run(run: str | Path) -> None:
     """Raise InputError if a folder has no run; a repository of the Hub is not looked up."""
-    path = Path(run)
-    if str(run).startswith("hf:") or (path / CONFIG).exists():
-        return
-    reason = f"has no {CONFIG}" if path.is_dir() else "is not a folder"
-    raise InputError(f"no run at {path} (it {reason}): expected the folder that `viewsmith fit` wrote")
+    if not str(run).startswith("hf:"):
+        _check_has(Path(run), CONFIG, "run", "fit")
+
+
+def check_view_cache(path: Path) -> None:
+    """Raise InputError if a folder has no view cache."""
+    _check_has(path, VIEW_CACHE, "view cache", "generate")
+
+
+def _check_has(path: Path, file: str, noun: str, command: str) -> None:
+    if not (path / file).exists():
+        reason = f"has no {file}" if path.is_dir() else "is not a folder"
+        raise InputError(f"no {noun} at {path} (it {reason}): expected the folder that `viewsmith {command}` wrote")
 
 
 def config_of(run: str | Path) -> dict[str, Any]:
@@ -154,8 +162,7 @@ def check_representations_path(path: Path) -> None:
     if path.suffix.lower() not in REPRESENTATIONS:
         given = f"the extension {path.suffix!r}" if path.suffix else "no extension"
         raise InputError(f"cannot write {path}: it has {given}, expected one of {' '.join(REPRESENTATIONS)}")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; create it first")
+    check_parent(path)
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder, expected the name of a file")
     check_parquet(path)
@@ -241,13 +248,6 @@ def check_parts_path(out: Path, modality: str, *, crops: bool) -> None:
         raise InputError(f"--out is {str(out)!r}, expected {wanted}")
     if modality == "images" and out.exists():
         raise InputError(f"--out is {str(out)!r}, which exists: choose a new folder")
-
-
-def check_view_cache(path: Path) -> None:
-    """Raise InputError if a folder has no view cache."""
-    if not (path / VIEW_CACHE).exists():
-        reason = f"has no {VIEW_CACHE}" if path.is_dir() else "is not a folder"
-        raise InputError(f"no view cache at {path} (it {reason}): expected the folder that `viewsmith generate` wrote")
 
 
 _ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+?)(?:@([\w.-]+))?")  # a Path has made one slash of two

@@ -24,7 +24,6 @@ from viewsmith.core.registry import Entry, Kind, built, entries, find, get, mean
 
 if TYPE_CHECKING:
     import pydantic
-    from torch import nn
 
     from viewsmith.core.schedule import Role
 
@@ -332,10 +331,8 @@ def known_frameworks(allowed: Sequence[str]) -> list[str]:
     return [name for part in allowed for name in (general if part == "*" else [part])]
 
 
-def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
+def check_framework(name: str, allowed: Sequence[str]) -> None:
     """Raise InputError for a name that is not a framework, or one that the method does not accept."""
-    if not isinstance(name, str):
-        return
     check_given_again("framework", name, "framework")
     known = known_frameworks(allowed)
     check(name in known, "framework", f"{name!r}{meant(name, known)}", join_names(known))

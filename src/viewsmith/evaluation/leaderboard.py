@@ -219,10 +219,15 @@ def spread_words(result: Mapping[str, Any]) -> str:
     return f"mean and standard deviation of {count} seeds{own}"
 
 
-def failures(result: Mapping[str, Any]) -> list[str]:
-    """What failed, and why, in words."""
-    rows = result["rows"]
-    return [f"{row} failed{' in a repeat' if row in rows else ''}: {why}" for row, why in result["failed"].items()]
+def omissions(result: Mapping[str, Any]) -> list[str]:
+    """What failed, and why, what was left out, and what ended early, in words."""
+    rows, early = result["rows"], sum(cell["status"] == "time limit" for cell in result["cells"])
+    found = [f"{row} failed{' in a repeat' if row in rows else ''}: {why}" for row, why in result["failed"].items()]
+    if result["left_out"]:
+        found.append(f"Left out, because the time of --budget was over: {result['left_out']}.")
+    if early:
+        found.append(f"{early} of {len(result['cells'])} trainings ended at the limit of their time.")
+    return found
 
 
 def main_level(result: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -259,10 +264,7 @@ def _answer(result: Mapping[str, Any], width: int) -> str:
         lines.append(f"The cheapest that is level with the best everywhere: {everywhere[0]}.")
     elif level:
         lines.append("None is level with the best everywhere: choose by what the representation is for.")
-    lines += [too_few_labels(result), standard_error(result)]
-    lines += failures(result)
-    if result["left_out"]:
-        lines.append(f"Left out, because the time of --budget was over: {result['left_out']}.")
+    lines += [too_few_labels(result), standard_error(result), *omissions(result)]
     return "\n".join([*filter(None, lines), result["next"]])
 
 
@@ -284,13 +286,10 @@ def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
     """A leaderboard as plain text: mean and standard deviation over the repeats, the best marked, the rows that are
     level with it, and what to do next."""
     tables = in_blocks(list(result["rows"]), score_columns(result), width)
-    early = sum(cell["status"] == "time limit" for cell in result["cells"])
     note = spread_words(result)
     if result["level"]:
         intervals = ", with intervals," if result["seeds"] > 1 else ""
         note += f"; * best of the column; paired differences{intervals} are in report.html"
-    if early:
-        note += f"; {early} of {len(result['cells'])} trainings ended at the limit of their time"
     return "\n\n".join([*tables, textwrap.fill(note, width), _answer(result, width)])
 
 

@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.files import write_text_atomic
 from viewsmith.evaluation.differences import TIES, best_of, turned, word
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import PURPOSE, failures, main_level, spread_words, standard_error, too_few_labels
+from viewsmith.evaluation.leaderboard import (
+    PURPOSE,
+    main_level,
+    omissions,
+    spread_words,
+    standard_error,
+    too_few_labels,
+)
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.figure import PALETTE, Picture, new_axes, shorten
 from viewsmith.reports.maps import draw_map
@@ -23,11 +29,6 @@ _DASHES = {"baseline": (3, 1.5), "untrained": (1, 1.5)}
 _WORDS = {"baseline": "baseline", "untrained": "before training", "method": "method", "output": "further output"}
 
 
-def write_comparison(path: Path, result: Mapping[str, Any], maps: Mapping[str, Any]) -> None:
-    """Write the page of a comparison, atomically."""
-    write_text_atomic(path, render_comparison(result, maps))
-
-
 def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str:
     """The page of a comparison as one HTML document; equal content gives equal text."""
     drawn = [
@@ -36,20 +37,14 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
     ]
     kinds = {line["row"]: line["kind"] for line in result["leaderboard"]}
     paired = {line["row"] for line in result["leaderboard"][:MAX_PAIRED]}
-    early = sum(cell["status"] == "time limit" for cell in result["cells"])
     protocols = [name for name in result["protocols"] if not name.endswith("_l2")]
-    notes = failures(result)
-    if result["left_out"]:
-        notes.append(f"Left out, because the time was over: {result['left_out']}.")
-    if early:
-        notes.append(f"{early} of {len(result['cells'])} trainings ended at the limit of their time.")
     return render(
         "comparison.html.j2",
         title=f"Comparison on {Path(result['data']).name}",
         result=result,
         spread=spread_words(result),
         error=standard_error(result),
-        notes=notes,
+        notes=omissions(result),
         few=too_few_labels(result),
         protocols=[
             (name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS | MEASURES).get(name, ""))

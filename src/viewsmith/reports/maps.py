@@ -4,12 +4,14 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path, target_of
+from viewsmith.data.places import check_picture_path
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.reports.figure import BLUE, PALETTE, Entry, Figure, Legend, Picture, new_axes, saved, shorten
 
@@ -122,11 +124,9 @@ class MapPlot:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture: .png, .svg or .pdf by the ending of the name; atomically."""
-        kind = os.fspath(path).rpartition(".")[2].lower()
-        if kind not in ("png", "svg", "pdf"):
-            raise InputError(f"the picture is {os.fspath(path)!r}, expected a name that ends in .png, .svg or .pdf")
+        check_picture_path(Path(path))
         with atomic_path(target_of(path)) as temporary:
-            temporary.write_bytes(saved(self.figure, kind, dpi=200))
+            temporary.write_bytes(saved(self.figure, Path(path).suffix[1:].lower(), dpi=200))
 
     def _repr_png_(self) -> bytes:
         return saved(self.figure, "png", dpi=110)

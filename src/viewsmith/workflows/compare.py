@@ -33,7 +33,7 @@ from viewsmith.evaluation.leaderboard import Results, as_csv, leaderboard, score
 from viewsmith.evaluation.protocol import REPEATED, check_protocols, scored_rows
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.base import works_in
-from viewsmith.reports.comparison import write_comparison
+from viewsmith.reports.comparison import render_comparison
 from viewsmith.reports.maps import sample_of_rows
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows import runs
@@ -447,7 +447,7 @@ def _write(out: Path, result: dict[str, Any]) -> None:
     """Write the leaderboard as JSON and CSV, and the report."""
     write_json_atomic(out / BOARD, result)
     write_text_atomic(out / TABLE, as_csv(result))
-    write_comparison(out / PAGE, result, _maps(out, result))
+    write_text_atomic(out / PAGE, render_comparison(result, _maps(out, result)))
 
 
 def _maps(out: Path, result: Mapping[str, Any]) -> dict[str, Any]:
