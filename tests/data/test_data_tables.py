@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import sys
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -330,6 +331,21 @@ def test_packed_tables(csv, pack):
         text = b"# made by R\na,b\n1,2\n3,4\n".replace(b",", mark)[12 * (kind != "txt") :]
         np.testing.assert_array_equal(load_dataset(csv(pack.compress(text), f"t.{kind}.{ending}")).x, [[1, 2], [3, 4]])
     assert "able" in refusal(load_dataset, csv(pack.compress(text)[:-20], f"d.txt.{ending}"))
+
+
+def test_a_table_alone_in_a_zip(tmp_path):
+    for ending, mark in (("csv", ","), ("tsv", "\t"), ("txt", " ")):
+        pd.DataFrame({"a": [1, 3], "b": [2, 4]}).to_csv(path := tmp_path / f"t.{ending}.zip", sep=mark, index=False)
+        with ZipFile(path, "a") as archive:
+            archive.writestr(f"__MACOSX/._t.{ending}", "of Finder")
+        np.testing.assert_array_equal(load_dataset(path).x, [[1, 2], [3, 4]])
+    with ZipFile(path, "a") as archive:
+        archive.writestr("more.txt", "1 2")
+    assert "has 2 files, expected one table: unpack it" in refusal(load_dataset, path)
+    path.write_bytes(path.read_bytes()[:40])
+    assert "is it damaged" in refusal(load_dataset, path)
+    path.rename(archive := tmp_path / "photos.v1.zip")
+    assert "it is an archive: unpack it" in refusal(load_dataset, archive)
 
 
 def test_tables_packed_by_gzip(csv):

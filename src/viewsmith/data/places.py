@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from viewsmith.core.errors import InputError, error_text, join_names, one_line, require, suggest
 
@@ -20,7 +21,7 @@ FITS = (".fits", ".fit", ".fts", ".fits.gz")
 INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
 #: Modules that open packed files, by their last ending; some builds of Python lack one.
-PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zip": "zipfile"}
 CSV, TSV = ((kind, *(kind + ending for ending in PACKED)) for kind in (".csv", ".tsv"))
 TEXTS = (".txt", *(f".txt{ending}" for ending in PACKED), ".dat", ".data", ".tab")  # whose separator is found
 TEXT_TABLES = (*CSV, *TSV, *TEXTS)
@@ -53,16 +54,30 @@ def file_of(path: Path) -> tuple[Path, str]:
 
 
 def extension_of(path: Path) -> str:
-    """The extension of a file; compressed files have two: reads.fa.gz. Of FILE::TABLE that of the file."""
+    """The extension of a file; compressed files have two: reads.fa.gz, table.csv.zip; other archives, which hold
+    several files, one. Of FILE::TABLE that of the file."""
     path = file_of(path)[0]
-    return "".join(path.suffixes[-2:]) if path.suffix.lower() in PACKED else path.suffix
+    both = "".join(path.suffixes[-2:])
+    packed = path.suffix.lower() in PACKED and (path.suffix.lower() != ".zip" or both.lower() in TEXT_TABLES)
+    return both if packed else path.suffix
 
 
 def open_packed(path: Path) -> Any:
-    """The bytes of a file, plain or packed by gzip, which its first ones say, by bzip2 or xz."""
+    """The bytes of a file, plain or packed by gzip, which its first ones say, by bzip2 or xz, or alone in a zip."""
     with path.open("rb") as file:
         ending = ".gz" if file.read(2) == b"\x1f\x8b" else path.suffix.lower().replace(".gz", "")
+    if ending == ".zip":
+        return _only_one_in(path)
     return import_module(PACKED.get(ending, "io")).open(path, "rb")
+
+
+def _only_one_in(path: Path) -> Any:
+    """The bytes of the only file in a zip; Finder of macOS adds hidden ones."""
+    with ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if not re.search(r"(^|/)(\.|__MACOSX/)|/$", name)]
+        if len(names) != 1:
+            raise InputError(f"{path} has {len(names)} files, expected one table: unpack it, and give one of its files")
+        return archive.open(names[0])
 
 
 def check_source(source: str | Path) -> None:

@@ -292,7 +292,13 @@ def first_rows(path: Path) -> pd.DataFrame:
             return open_parquet(path).read().to_pandas().head(HEAD_ROWS)
         given = given_separator(path)
         separator = given or ("\t" if ".tsv" in path.name.lower() else None)
-        return pd.read_csv(path, sep=separator, nrows=HEAD_ROWS, skiprows=int(given is not None), engine="python")
+        options: dict[str, Any] = {"sep": separator, "nrows": HEAD_ROWS, "skiprows": int(given is not None)}
+        return pd.read_csv(_unzipped(path), engine="python", **options)
+
+
+def _unzipped(path: Path) -> Any:
+    """What pandas reads: a path, or the only table in a zip, beside which it takes no hidden file."""
+    return open_table(path) if path.suffix.lower() == ".zip" else path
 
 
 def _frame(
@@ -306,7 +312,7 @@ def _frame(
         refuse_encoding(path)
 
     def read(**options: Any) -> pd.DataFrame:
-        return pd.read_csv(path if text is None else io.StringIO(text), **options)
+        return pd.read_csv(_unzipped(path) if text is None else io.StringIO(text), **options)
 
     with reading(str(path), f"a {path.suffix.lower()} table in UTF-8"):
         given = given_separator(path) if text is None else _separator_of(text[:64].partition("\n")[0].encode())
