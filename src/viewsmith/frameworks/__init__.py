@@ -10,7 +10,7 @@ from viewsmith.frameworks.moco_v3 import MoCoV3
 from viewsmith.frameworks.nnclr import NNCLR
 from viewsmith.frameworks.simclr import SimCLR
 from viewsmith.frameworks.simsiam import SimSiam
-from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
+from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings, SoftTargets
 from viewsmith.frameworks.sup_con import SupCon
 from viewsmith.frameworks.swav import SwAV
 from viewsmith.frameworks.unified import FeatureContrast, FeatureMemory, Unified
@@ -18,4 +18,4 @@ from viewsmith.frameworks.vicreg import VICReg
 
 __all__ = ["BYOL", "DINO", "NNCLR", "BarlowTwins", "DataSummary", "FeatureContrast", "FeatureMemory", "Framework"]
 __all__ += ["FrameworkContext", "InfoNCESettings", "LeJEPA", "MoCo", "MoCoV3", "SimCLR"]
-__all__ += ["SimSiam", "SoftContrastive", "SoftSettings", "SupCon", "SwAV", "Unified", "VICReg"]
+__all__ += ["SimSiam", "SoftContrastive", "SoftSettings", "SoftTargets", "SupCon", "SwAV", "Unified", "VICReg"]

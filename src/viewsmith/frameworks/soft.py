@@ -1,14 +1,14 @@
 """DiffAug's framework: the similarity of projections is trained to follow the similarity of representations."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError, check
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.frameworks.base import DataSummary, Framework, full_precision, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, unit
 from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive, soft_normalized
@@ -17,43 +17,40 @@ from viewsmith.views.base import PositivePair
 Ids = tuple[Tensor, Tensor] | None
 
 
-@dataclass(frozen=True)
-class SoftSettings:
-    """Settings of `viewsmith.losses.soft_normalized` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
+Positive = Annotated[float, Bounds(gt=0)]
 
-    Attributes
-    ----------
-    normalize : bool
-        Use `soft_normalized`.
-    nu, nu_target, kernel, beta, detach
-        As in these losses.
-    target_distance : float, optional
-        Mean squared distance in the batch to which representations are scaled before soft labels are computed. Without
-        scaling (None), the soft labels of an encoder with small outputs are all near 1, and it collapses. The published
-        encoder, with BatchNorm and 50 features, has the distance 100.
-    negative_weight : float, optional
-        As in `soft_contrastive`. None: `default_negative_weight`.
-    targets : {"samples", "views"}
-        "views": soft labels compare the representations of both views, as in the paper. "samples": they compare those
-        of the first views with each other, as in the authors' program; the label of the two views of a sample is then
-        the largest one.
-    floor : float
-        As in `soft_contrastive`.
-    temperature : float, optional
-        Normalize projections to length 1 / sqrt(temperature). With a large nu the kernel is then, up to a factor, that
-        of NT-Xent, exp(cosine / temperature). None: projections are not normalized.
-    """
+
+@dataclass
+class SoftTargets:
+    """How the soft loss compares similarities with soft labels."""
 
     normalize: bool = True
-    nu: float = 1.0
-    nu_target: float = 100.0
-    target_distance: float | None = 100.0
-    kernel: KernelForm = "paper"
-    beta: float = 0.0
-    negative_weight: float | None = None
+    """Normalize the similarities of the soft loss over the batch, see `viewsmith.losses.soft_contrastive`."""
+    nu_target: Positive = 100.0
+    """Degrees of freedom of the kernel that computes soft labels from representations."""
+    target_distance: Positive | None = 100.0
+    """Representations are scaled to this mean squared distance in a batch before soft labels are computed. With a
+    smaller value more rows count as similar; with too small a value, representations collapse. None: no scaling, as
+    published: the encoder, with BatchNorm and 50 features, has the distance 100."""
     targets: Literal["samples", "views"] = "samples"
-    detach: bool = True
-    floor: float = 1e-5
+    """Whether soft labels compare the samples of a batch, as in the authors' program, or samples with views, as in the
+    paper."""
+    beta: Annotated[float, Bounds(ge=0, le=1)] = 0.0
+    """Added to the log-similarity of the two views of a sample in the soft labels, 0 to 1."""
+    detach_targets: bool = True
+    """No gradient through the soft labels; with False, as published, this gradient drives representations apart."""
+
+
+@dataclass
+class SoftSettings(SoftTargets):
+    """Settings of `viewsmith.losses.soft_normalized` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`."""
+
+    nu: float = 1.0  #: as in these losses
+    kernel: KernelForm = "paper"  #: as in these losses
+    negative_weight: float | None = None  #: as in `soft_contrastive`; None: `default_negative_weight`
+    floor: float = 1e-5  #: as in `soft_contrastive`
+    #: Projections are normalized to length 1 / sqrt(temperature): with a large nu the kernel is then, up to a factor,
+    #: that of NT-Xent, exp(cosine / temperature). None: they are not normalized.
     temperature: float | None = None
 
 
@@ -172,7 +169,7 @@ def _pair_losses(loss: SoftSettings | InfoNCESettings, z: Tensor, labels: _Label
         "nu_target": loss.nu_target,
         "kernel": loss.kernel,
         "beta": loss.beta,
-        "detach": loss.detach,
+        "detach": loss.detach_targets,
         "ids": None if ids is None else (ids[0], gather(ids[1])),
         "gathered": others,
         "offset": local_rows(len(z0)).start,

@@ -16,9 +16,9 @@ from viewsmith.estimator import arguments, model
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import figure_rows, generated_figures, learned_map
 from viewsmith.estimator.inputs import find_classes
-from viewsmith.estimator.options import Part
+from viewsmith.estimator.options import Part, leaves
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
-from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
+from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings, SoftTargets
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases
 from viewsmith.networks.base import MLP
 from viewsmith.reports import Figure
@@ -113,13 +113,11 @@ class DiffAugFacts(Facts):
 
 
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
-class SoftLoss(Part):
+class SoftLoss(Part, SoftTargets):
     """The soft contrastive loss."""
 
     slot = "soft"
 
-    normalize: bool = True
-    """Normalize the similarities of the soft loss over the batch, see `viewsmith.losses.soft_contrastive`."""
     directions: bool | arguments.Auto = "auto"
     """Compare the directions of projections, with `temperature`; "auto": for images and DNA. The map is never compared
     by direction."""
@@ -128,22 +126,9 @@ class SoftLoss(Part):
     directions."""
     nu_map: arguments.Positive = 1.0
     """Degrees of freedom of the kernel in the map."""
-    nu_target: arguments.Positive = 100.0
-    """Degrees of freedom of the kernel that computes soft labels from representations."""
-    target_distance: arguments.Positive | None = 100.0
-    """Representations are scaled to this mean squared distance in a batch before soft labels are computed. With a
-    smaller value more rows count as similar; with too small a value, representations collapse. None: no scaling, as
-    published."""
-    targets: Literal["samples", "views"] = "samples"
-    """Whether soft labels compare the samples of a batch, as in the authors' program, or samples with views, as in the
-    paper."""
-    beta: arguments.Fraction = 0.0
-    """Added to the log-similarity of the two views of a sample in the soft labels, 0 to 1."""
     negative_weight: arguments.Positive | arguments.Auto = "auto"
     """Weight of a pair of different samples; "auto": 1 for normalized similarities; otherwise 5 / (B - 1) for narrow
     projections with heavy tails, and 1 for others."""
-    detach_targets: bool = True
-    """No gradient through the soft labels; with False, as published, this gradient drives representations apart."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
@@ -363,16 +348,12 @@ def _loss(plan: BuildContext[DiffAugFacts], *, of_map: bool) -> SoftSettings | I
     kernel, temperature = (options.framework_options[name] for name in ("kernel", "temperature"))
     if options.framework == "simclr":
         return InfoNCESettings("cauchy") if of_map else InfoNCESettings(kernel, temperature)
+    targets = {name: getattr(options, name) for name in leaves(SoftTargets)}
     return SoftSettings(
+        **targets,
         nu=options.nu_map if of_map else options.nu,
-        nu_target=options.nu_target,
-        target_distance=options.target_distance,
-        targets=options.targets,
-        beta=options.beta,
-        normalize=options.normalize,
         kernel=kernel,
         negative_weight=None if options.negative_weight == "auto" else options.negative_weight,
-        detach=options.detach_targets,
         temperature=temperature if options.directions and not of_map else None,
     )
 
