@@ -47,6 +47,8 @@ def test_records_of_genbank(tmp_path):
     data = load_dataset(tmp_path / "x.gb", labels=tmp_path / "kinds.tsv")
     assert data.row_names == [f"AB{i}.1" for i in range(10)] and data.y.tolist() == ["u", "v"] * 5
     assert texts(data)[1] == "ACGTACGTACGTACGTAAAATTTC"
+    assert load_dataset(tmp_path / "x.gb", label="organism").y.tolist() == ["Zea_mays"] * 10
+    assert "no feature has /gene=, but organism" in refusal(load_dataset, tmp_path / "x.gb", label="gene")
     without = RECORD.format(0, "a").split("ORIGIN")[0] + "CONTIG      join(AB123456.1:1..24)\n//\n"
     (tmp_path / "y.gb").write_text(without)
     assert "1 record of 1 without letters, such as AB0.1: download" in refusal(load_dataset, tmp_path / "y.gb")

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -417,7 +417,8 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
     example="records.gb --labels kinds.tsv",
 )
 def read_genbank(path: Path, request: DataOptions) -> FileContents:
-    """Sequences of records as ASCII letters, uint8 (n, L), padded with 0; features are not read."""
+    """Sequences of records as ASCII letters, uint8 (n, L), padded with 0; `label` and `groups` may name what features
+    say of the whole record or of the first one that has it."""
     require("Bio", "dna", "reading GenBank files")
     from Bio import SeqIO
 
@@ -428,8 +429,23 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
             f"{path}: {pluralize(len(absent), 'record')} of {len(found):,} without letters, such as "
             f"{one_line(absent[0], 40)}: download them with their sequences (of NCBI: format 'GenBank (full)')"
         )
-    records = [(f"{record.id} {record.description}", str(record.seq)) for record in found]
+    wanted = {request.or_fitted("label"), request.or_fitted("groups")} - {None}
+    known = sorted({key for record in found for feature in record.features for key in feature.qualifiers})
+    for key in sorted(wanted & {request.label, request.groups}):
+        if not (key in known or key.isdecimal() or request.labels is not None or request.few_labels):
+            raise InputError(f"{path}: no feature has /{one_line(key, 40)}=, but {name_list(known, 12)}")
+    records = [
+        (" ".join([record.id, record.description, *_said(record.features, wanted)]), str(record.seq))
+        for record in found
+    ]
     return _contents(path, request, records)
+
+
+def _said(features: Any, wanted: Iterable[str]) -> Iterator[str]:
+    """``KEY=VALUE`` of qualifiers of features, such as organism, gene and product, as headers of FASTA have them."""
+    for key in wanted:
+        if value := next((feature.qualifiers[key][0] for feature in features if key in feature.qualifiers), ""):
+            yield f"{key}={'_'.join(value.split())}"
 
 
 @reader(
