@@ -14,13 +14,12 @@ SMALL = ("--epochs", "1", "--batch-size", "8")
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Folder with images in color and in gray, without and with a channel, tiny images, and DNA of three lengths."""
+    """Folder with images in color and in gray, without and with a channel, and DNA of three lengths."""
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     color = rng.integers(0, 256, (24, 12, 12, 3)).astype(np.uint8)
     np.savez(folder / "color.npz", X=color, y=np.arange(24) % 2)
     np.save(folder / "gray.npy", color[..., 0])
     np.save(folder / "channel.npy", color[..., :1])
-    np.save(folder / "tiny.npy", color[:, :5, :5])
     texts = ["".join(rng.choice(list("ACGT"), rng.integers(20, 40))) for _ in range(24)]
     for name, times in (("short", 1), ("long", 3), ("huge", 60)):
         records = [f">s{i} label={'ab'[i % 2]}\n{text * times}\n" for i, text in enumerate(texts)]
@@ -44,7 +43,6 @@ def run(data, tmp_path_factory):
 
 
 REFUSED = [
-    ("tiny.npy", ("--encoder", "resnet18"), "the encoder resnet18 needs at least 8 x 8"),
     ("one.fa", (), "expected at least 2"),
     ("short.fa", ("--preset", "paper"), "contrastive has no preset 'paper' for dna"),
     ("color.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),

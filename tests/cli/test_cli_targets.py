@@ -30,9 +30,6 @@ def test_fit_evaluate_and_report(tmp_path, table):
     good("report", run)
     page = (run / "report.html").read_text()
     assert "but for MAE, in units of the target" in page and "standard error of an accuracy" not in page
-    assert call("evaluate", run, table, "--protocols", "knn").refused("is not for labels that are numbers")
-    # Another label of the same rows is not taken for a number because the first one was.
-    assert call("evaluate", run, table, "--label", "cut").refused("as a feature, so it cannot be the label")
 
 
 def test_compare_and_tune(tmp_path, table):

@@ -61,7 +61,6 @@ def test_rows_can_be_chosen_and_labels_are_not_needed(data, tmp_path):
     [
         (("--out", "t.txt"), "expected a file name that ends in .csv or .json"),
         (("--out", "none/t.csv"), "does not exist: create it first"),
-        (("--views", "nois"), "unknown view maker 'nois'"),
         (("--modality", "images"), "images"),
     ],
 )

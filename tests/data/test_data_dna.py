@@ -210,7 +210,6 @@ def test_any_sequences_with_any_line_width_are_read(tmp_path_factory, sequences,
         (">a split=train\nA\n>b split=val\nC\n", "record 'b' has split=val; expected"),
         (">a split=train\nA\n>b split=train\nC\n", "every record has split=train; expected both"),
         (">a split=test\nA\n>b split=test\nC\n>c split=train\nG\n", "n_samples=1"),
-        (">a label=x\nA\n>b label=y\nC\n", "cannot split 2 labeled rows"),
     ],
 )
 def test_fasta_refused(fasta, text, part):

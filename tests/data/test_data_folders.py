@@ -162,7 +162,6 @@ def test_validation_is_the_test_split_if_there_is_no_other(put, folder, name):
         (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other split"),
         (["train/1.png", "train/2.png", "test/x/1.png"], "train has no class folders"),
         (["train/1.png", "train/2.png", "test/x/y/z/1.png"], "test is a folder without images"),
-        (["x/1.png", "y/1.png"], "cannot split 2 labeled rows"),
     ],
 )
 def test_layouts_refused(put, folder, names, part):

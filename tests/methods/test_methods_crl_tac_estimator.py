@@ -223,17 +223,6 @@ def test_a_collapse_is_reported_once_during_training_and_at_the_end():
     assert last.startswith("the channel has collapsed: it draws from 1") and model.warnings_[-1] == last
 
 
-@pytest.mark.parametrize(
-    ("options", "shape", "part"),
-    [
-        ({}, (9, 9), "the crops of images of 9 x 9 pixels have 6 x 6 pixels, but the encoder cnn needs at least 8"),
-        ({"crop_size": 16, "encoder": "crl-cnn"}, (28, 32), "the encoder crl-cnn needs at least 20 x 20"),
-    ],
-)
-def test_images_unsuitable_for_crops_are_refused(options, shape, part):
-    assert part in refusal(CRLTAC(**TINY, **options).fit, np.zeros((4, *shape), np.uint8))
-
-
 # ---- the channel as a view maker ----------------------------------------------------------------------------------
 
 

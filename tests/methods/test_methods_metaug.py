@@ -282,7 +282,6 @@ def test_invalid_input_is_rejected():
     method = build()
     said = refusal(method.phases()[0].updates[0].step, batch(slice(0, 1)))
     assert "the batch has 1 sample, expected at least 2" in said
-    assert "meta is 'none': there are no generators" in refusal(build(meta="none").feature_views, X)
     assert "n_views is 3, expected 2 with another framework than oucl" in refusal(build, "simclr", views=3)
     assert "expected at least 2" in refusal(MetaFeatures, 1, 4)
 

@@ -193,9 +193,6 @@ def test_no_value_is_read_from_the_device(modality, sampler):
     [
         ({"prediction": "noise"}, "prediction is 'noise', expected eps, v or x0"),
         ({"sampler": "euler"}, "sampler is 'euler', expected ddim, ddpm or dpm"),
-        ({"schedule": "square"}, "the noise schedule is 'square', expected one of linear, cosine"),
-        ({"steps": 0}, "the sampler was given 0 steps, expected at least 1"),
-        ({"strength": 0.0}, "the strength of the noise is 0.0, expected a number above 0 and at most 1"),
         ({"drop": 1.0}, "drop is 1.0, expected a number from 0 to less than 1"),
         ({"blur": -1.0}, "blur is -1.0, expected a number of at least 0"),
         ({"average": -0.1}, "average is -0.1, expected a number from 0 to less than 1"),
