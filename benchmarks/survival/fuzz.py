@@ -121,7 +121,7 @@ def valid_files(folder: Path) -> dict[str, tuple[Path, Callable[[], Any]]]:
     np.savez(folder / "views.npz", views=views)
     _view_cache(folder / "cache", x, folder / "views.npz")
     for path in (folder / "cache" / "view_cache.json", folder / "cache" / "blocks" / "000000.safetensors"):
-        found["view cache " + path.suffix] = path, lambda: ViewCacheFolder(folder / "cache").read_views()
+        found["view cache " + path.suffix] = path, lambda: ViewCacheFolder(folder / "cache").read("views")
     return found
 
 

@@ -12,7 +12,7 @@ from viewsmith.data.view_cache import ViewCacheFolder
 def test_smoke(tmp_path, capsys):
     pytest.importorskip("diffusers")
     genview_cifar10.main(["--smoke", "--out", str(tmp_path), "--device", "cpu"])
-    assert ViewCacheFolder(tmp_path / "views").read_views().shape == (24, 1, 32, 32, 3)
+    assert ViewCacheFolder(tmp_path / "views").read("views").shape == (24, 1, 32, 32, 3)
     assert ViewCacheFolder(tmp_path / "views").read_record()["generator"]["name"] == "unclip"
     config = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
     assert f'features = "clip:{tmp_path / "clip"}"' in config

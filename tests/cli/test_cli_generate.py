@@ -47,10 +47,10 @@ def test_views_are_chosen_among_candidates(made, data, tmp_path):
         "generate", data / "given.npz", "--out", tmp_path / "kept", *options, "--views-per-sample", 2, "--candidates", 3
     )
     everything, kept = (ViewCacheFolder(tmp_path / name) for name in ("all", "kept"))
-    views, seeds = everything.read_views(), everything.read("seed")
+    views, seeds = everything.read("views"), everything.read("seed")
     rows = np.load(data / "given.npz")["X_train"]
     moved = 0
-    for row, (pair, chosen) in enumerate(zip(kept.read_views(), kept.read("seed").tolist(), strict=True)):
+    for row, (pair, chosen) in enumerate(zip(kept.read("views"), kept.read("seed").tolist(), strict=True)):
         for view, seed in zip(pair, chosen, strict=True):
             number = seeds[row].tolist().index(seed) if seed != -1 else -1
             expected = views[row, number] if seed != -1 else torch.from_numpy(rows[row])
@@ -69,7 +69,7 @@ def test_the_time_limit_is_one_of_the_views_too(made, data, tmp_path):
         assert len(list((tmp_path / "cache" / "blocks").iterdir())) == done
         assert not (tmp_path / "cache" / "manifest.csv").exists()
     good(*line, "--minutes", 1e-9)  # the last one
-    assert torch.equal(ViewCacheFolder(tmp_path / "cache").read_views(), ViewCacheFolder(made).read_views())
+    assert torch.equal(ViewCacheFolder(tmp_path / "cache").read("views"), ViewCacheFolder(made).read("views"))
 
 
 def test_the_time_limit_ends_the_search_of_noise_levels(made, data, tmp_path, monkeypatch):
@@ -213,7 +213,7 @@ def test_a_training_with_the_view_cache_and_its_report(made, data, tmp_path):
     good("views", run, data / "given.npz", *out)
     with np.load(tmp_path / "views.npz") as arrays:
         assert set(arrays.files) == {"index", "samples", "views", "level", "quality"}
-        assert np.array_equal(arrays["views"], ViewCacheFolder(made).read_views())
+        assert np.array_equal(arrays["views"], ViewCacheFolder(made).read("views"))
         assert arrays["quality"].shape == (30, 1)
     assert call("views", run, data / "given.npz", "--n", 2, *out).refused("2 views of each sample", "has 1")
     assert good("views", run, data / "given.npz", "--split", "test", *out).err == ""

@@ -118,7 +118,7 @@ def test_views_of_rows_on_disk_are_those_of_rows_in_memory(generators, tmp_path,
 def test_a_generator_is_trained_on_rows_on_disk(generators, tmp_path, only_sources):
     command = ("generate", generators / "x.npy", "--epochs", 1, "--stream", "--out", tmp_path / "cache")
     good(*command)
-    assert ViewCacheFolder(tmp_path / "cache").read_views().shape == (60, 1, 5)
+    assert ViewCacheFolder(tmp_path / "cache").read("views").shape == (60, 1, 5)
     before = contents(tmp_path / "cache")
     good(*command)
     assert contents(tmp_path / "cache") == before
@@ -131,7 +131,7 @@ def test_a_folder_of_views_for_images_on_disk(generators, tmp_path, only_sources
     photos = generators / "photos"
     good("generate", photos, "--generator", f"folder:{photos}", "--cache", tmp_path / "i", "--out", tmp_path / "cache")
     rows = viewsmith.data.load_dataset(photos).x
-    assert np.array_equal(ViewCacheFolder(tmp_path / "cache").read_views()[:, 0], rows)
+    assert np.array_equal(ViewCacheFolder(tmp_path / "cache").read("views")[:, 0], rows)
 
 
 @pytest.mark.parametrize("command", ["locate", "generate"])

@@ -38,7 +38,7 @@ def test_the_layout(whole):
         "manifest.csv",
         *(f"blocks/{number:06d}.safetensors" for number in range(6)),
     }
-    views = whole.read_views()
+    views = whole.read("views")
     assert views.shape == (22, 2, 3)
     tolerance, level = whole.read_levels()
     # Each view depends only on its seed, in any order of the samples.
@@ -65,7 +65,7 @@ def test_the_layout(whole):
 
 
 def test_views_are_read_by_index_as_from_memory(whole):
-    views, rng = whole.read_views().numpy(), np.random.default_rng(0)
+    views, rng = whole.read("views").numpy(), np.random.default_rng(0)
     sources = whole.sources()
     assert [source.shape for source in sources] == [(22, 3)] * 2 and len(whole.sources(1)) == 1
     for number, source in enumerate(sources):
@@ -99,7 +99,7 @@ def test_a_block_that_changes_while_it_is_read_is_an_error(tmp_path):
     cache.block(1).write_bytes(content)
     os.utime(cache.block(1), ns=(1, 1))
     assert "000001.safetensors was changed while it was read" in refusal(source.__getitem__, [5])
-    assert np.array_equal(source[[0, 9]], cache.read_views()[[0, 9], 0])  # other blocks
+    assert np.array_equal(source[[0, 9]], cache.read("views")[[0, 9], 0])  # other blocks
     cache.block(0).unlink()
     assert "000000.safetensors was changed" in refusal(source.__getitem__, [0])
 
@@ -181,7 +181,7 @@ def test_each_view_has_a_separate_random_level(tmp_path):
     streams = [[torch.Generator().manual_seed(seed) for seed in row] for row in cache.seeds(torch.arange(22))]
     for view in range(3):
         noise = torch.stack([torch.randn(3, generator=row[view]) for row in streams])
-        torch.testing.assert_close(cache.read_views()[:, view], ROWS + level[:, view, None] + noise)
+        torch.testing.assert_close(cache.read("views")[:, view], ROWS + level[:, view, None] + noise)
 
 
 def test_views_are_chosen_among_candidates(tmp_path):
@@ -224,7 +224,7 @@ def test_shards_of_different_caches_are_not_merged(tmp_path):
 
 def test_another_block_size_gives_the_same_views(tmp_path, whole):
     cache, _ = job(tmp_path / "cache", block=7)
-    assert torch.equal(cache.read_views(), whole.read_views())
+    assert torch.equal(cache.read("views"), whole.read("views"))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_another_cache_in_the_folder_is_refused(whole, changes, expected):
 
 
 def test_folders_that_are_not_caches(tmp_path):
-    assert "is not a folder" in refusal(ViewCacheFolder(tmp_path / "none").read_views)
+    assert "is not a folder" in refusal(ViewCacheFolder(tmp_path / "none").read, "views")
     assert "no view_cache.json" in refusal(ViewCacheFolder(tmp_path).read_record)
     (tmp_path / "thesis.txt").write_text("keep me")
     assert "is not a view cache" in refusal(ViewCacheFolder(tmp_path).open_for, record())
@@ -252,20 +252,20 @@ def test_folders_that_are_not_caches(tmp_path):
 
 def test_missing_and_damaged_blocks(tmp_path):
     cache, _ = job(tmp_path / "cache", shard=(1, 2))
-    for read in (cache.read_views, cache.sources):
+    for read in (lambda: cache.read("views"), cache.sources):
         assert "lacks 3 of 6 blocks" in refusal(read)
     job(tmp_path / "cache")
     content = cache.block(2).read_bytes()
     cache.block(2).write_bytes(content[:-5])
-    for read in (cache.read_views, cache.sources):
+    for read in (lambda: cache.read("views"), cache.sources):
         assert "000002.safetensors is damaged" in refusal(read)
     flipped = content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
     cache.block(2).write_bytes(flipped)
-    for read in (cache.read_views, cache.sources):
+    for read in (lambda: cache.read("views"), cache.sources):
         assert "000002.safetensors is damaged (its content does not match its checksum)" in refusal(read)
     assert "checksum" in refusal(merge_folders, [cache.path], tmp_path / "merged")
     cache.block(2).write_bytes(cache.block(1).read_bytes())
-    for read in (cache.read_views, cache.sources):
+    for read in (lambda: cache.read("views"), cache.sources):
         assert "its rows are not those of the block" in refusal(read)
     cache.block(2).unlink()
     job(tmp_path / "cache")

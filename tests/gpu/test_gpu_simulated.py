@@ -102,7 +102,7 @@ def test_a_generator_is_trained_and_makes_views(modality, simulated, tmp_path, m
     cache = generate_cache(data, tmp_path / "cache", noise="adaptive", **options)
     trained = json.loads((cache.path / "generator" / "summary.json").read_text())
     assert trained["device"].startswith(simulated)
-    views = cache.read_views()
+    views = cache.read("views")
     assert views.shape == (16, 1, *data.x.shape[1:]) and views.device.type == "cpu" and not cache.missing()
 
 

@@ -64,7 +64,7 @@ def test_a_view_cache_with_features_of_clip(data, clip, tmp_path, noise):
     dataset, run, _ = data
     cache = generate_cache(dataset, tmp_path / "cache", run=run, noise=noise, features=f"clip:{clip}")
     fraction, _, q = direct_quality(
-        load_clip(str(clip), torch.zeros(3), torch.ones(3)), dataset.x_train, cache.read_views()[:, 0].numpy()
+        load_clip(str(clip), torch.zeros(3), torch.ones(3)), dataset.x_train, cache.read("views")[:, 0].numpy()
     )
     found, level = cache.read_levels()
     torch.testing.assert_close(found, fraction, atol=1 / 16, rtol=0)  # a patch on the threshold

@@ -5,7 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from viewsmith.modalities.images.operations import _luma, _per_image
+from viewsmith.modalities.images.operations import LUMA, _per_image
+
+
+def _luma(x: Tensor) -> Tensor:
+    return x if x.shape[1] == 1 else torch.einsum("bchw,c->bhw", x, x.new_tensor(LUMA))[:, None]
 
 
 def gray(x: Tensor) -> Tensor:

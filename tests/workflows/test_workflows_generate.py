@@ -50,7 +50,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize("modality", ["vectors", slow("images"), "dna"])
 def test_views_are_in_the_units_of_the_data(runs, modality):
     dataset, _, cache = runs[modality]
-    views = cache.read_views().numpy()
+    views = cache.read("views").numpy()
     assert views.shape == (N, 2, *dataset.x.shape[1:]) and views.dtype == dataset.x.dtype
     assert not np.array_equal(views[:, 0], views[:, 1]) and not np.array_equal(views[:, 0], dataset.x_train)
     fraction, level = cache.read_levels()
@@ -80,7 +80,7 @@ def test_a_continued_cache_and_shards_give_identical_files(runs, modality, tmp_p
 def test_another_batch_size_changes_only_rounding(runs, modality, tmp_path):
     dataset, run, cache = runs[modality]
     other = generate_cache(dataset, tmp_path / "cache", run=run, views_per_sample=2, batch_size=7, steps=4)
-    one, two = cache.read_views().double(), other.read_views().double()
+    one, two = cache.read("views").double(), other.read("views").double()
     if modality == "vectors":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
     elif modality == "images":
@@ -112,7 +112,7 @@ def test_views_on_disk_train_as_views_in_memory(runs, modality, monkeypatch):
         return GenView(**options).fit(dataset.x_train).method_.state_dict()
 
     def in_memory(path, data):
-        views = ViewCacheFolder(path).read_views()
+        views = ViewCacheFolder(path).read("views")
         return [data.modality.scaled(views[:, number].contiguous(), data.layer) for number in range(views.shape[1])]
 
     on_disk = weights()
@@ -125,9 +125,9 @@ def test_a_generator_trained_for_the_cache(runs, tmp_path):
     dataset, _, _ = runs["vectors"]
     cache = generate_cache(dataset, tmp_path / "cache", epochs=2, seed=5)
     assert (tmp_path / "cache" / "generator" / "model.safetensors").exists()
-    views, stamp = cache.read_views(), (tmp_path / "cache" / "generator" / "model.safetensors").stat().st_mtime_ns
+    views, stamp = cache.read("views"), (tmp_path / "cache" / "generator" / "model.safetensors").stat().st_mtime_ns
     cache.block(0).unlink()
-    assert torch.equal(generate_cache(dataset, tmp_path / "cache", epochs=2, seed=5).read_views(), views)
+    assert torch.equal(generate_cache(dataset, tmp_path / "cache", epochs=2, seed=5).read("views"), views)
     assert (tmp_path / "cache" / "generator" / "model.safetensors").stat().st_mtime_ns == stamp
     assert "shards need a trained generator" in refusal(generate_cache, dataset, tmp_path / "other", shard=(1, 2))
     assert not (tmp_path / "other").exists()
@@ -145,13 +145,13 @@ def test_views_of_a_folder(tmp_path):
             Image.fromarray(image).save(file)
     dataset = load_dataset(tmp_path / "data")
     cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{tmp_path / 'views'}", transductive=True)
-    assert np.array_equal(cache.read_views()[:, 0], views)
+    assert np.array_equal(cache.read("views")[:, 0], views)
     assert cache.read_levels()[1].tolist() == [[-1]] * 12
     # Several of each.
     for side in ("0", "1"):
         shutil.copytree(tmp_path / "views", tmp_path / "both" / side)
     many = generate_cache(dataset, tmp_path / "many", generator=f"folder:{tmp_path / 'both'}", transductive=True)
-    assert many.read_views().shape == (12, 2, 8, 8, 3)
+    assert many.read("views").shape == (12, 2, 8, 8, 3)
     (tmp_path / "views" / "b" / "1.bmp").unlink()
     message = refusal(
         generate_cache, dataset, tmp_path / "new", generator=f"folder:{tmp_path / 'views'}", transductive=True
@@ -161,13 +161,13 @@ def test_views_of_a_folder(tmp_path):
 
 def test_views_of_an_array(runs, tmp_path):
     dataset, _, cache = runs["vectors"]
-    np.savez(tmp_path / "views.npz", views=cache.read_views().numpy())
+    np.savez(tmp_path / "views.npz", views=cache.read("views").numpy())
     given = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{tmp_path / 'views.npz'}")
-    assert torch.equal(given.read_views(), cache.read_views())
-    np.savez(tmp_path / "short.npz", views=cache.read_views().numpy()[:-1])
+    assert torch.equal(given.read("views"), cache.read("views"))
+    np.savez(tmp_path / "short.npz", views=cache.read("views").numpy()[:-1])
     assert "expected (60, K, 6)" in refusal(PrecomputedViews, tmp_path / "short.npz", dataset.x_train, None)
     assert "no views at" in refusal(PrecomputedViews, tmp_path / "none.npz", dataset.x_train, None)
-    np.savez(tmp_path / "double.npz", views=cache.read_views().double().numpy())
+    np.savez(tmp_path / "double.npz", views=cache.read("views").double().numpy())
     assert "float64" in refusal(PrecomputedViews, tmp_path / "double.npz", dataset.x_train, None)
 
 
@@ -214,4 +214,4 @@ def test_view_caches_accept_gray_images_with_and_without_a_channel_dimension(tmp
         assert [each.title for each in model.figures(rows)[2:]] == ["Views", "Generated views"]
     DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
     made = generate_cache(dataset, tmp_path / "made", run=tmp_path / "run")
-    assert cache.read_views().shape == made.read_views().shape == (24, 1, 16, 16, 1)
+    assert cache.read("views").shape == made.read("views").shape == (24, 1, 16, 16, 1)

@@ -225,10 +225,6 @@ class ViewCacheFolder:
                         numbers = ["" if value != value else value for value in (tolerance, q)]
                         lines.writerow([row, view, seed, level, *numbers, number, generator, version])
 
-    def read_views(self) -> Tensor:
-        """All views, (n, K, ...), in the units of the data; in memory, see `sources`."""
-        return self.read("views")
-
     def sources(self, n: int | None = None) -> list[CachedView]:
         """The first n views of every sample (default: all), read by index on demand; all blocks are checked now."""
         available = self.read_record()["views_per_sample"]
@@ -254,7 +250,7 @@ class ViewCacheFolder:
         return Block(path, position_of(path, "views"), tuple(views.shape), views.numpy().dtype, before)
 
     def read(self, name: str) -> Tensor:
-        """Read the tensor `name` from all blocks, (n, ...), in the order of the samples."""
+        """Read the tensor `name` from all blocks, (n, ...), in the order of the samples; of views see `sources`."""
         self._check_complete()
         blocks = (self._read_block(number, (name, "index")) for number in self.numbers())
         first = next(blocks)

@@ -67,13 +67,6 @@ def _axes(channels: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return weights, chroma, chroma @ constant([0, -1, 1, 1, 0, -1, -1, 1, 0], like).view(3, 3) / 3**0.5
 
 
-def _luma(x: Tensor) -> Tensor:
-    if x.shape[1] == 1:
-        return x
-    red, green, blue = x.split(1, dim=1)
-    return LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
-
-
 def _per_image(factor: Tensor) -> Tensor:
     return factor.view(-1, 1, 1, 1)
 
