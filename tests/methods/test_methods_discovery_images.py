@@ -84,9 +84,7 @@ def test_the_score_of_a_kind_has_both_densities_at_any_distance():
     contrast = Contrast.of(Moments.of(chosen), Moments.of(everything))
     z = np.concatenate([everything[:20], rng.normal(0, 6, (20, 3))]).astype(np.float32)
     p, u = (
-        np.max(
-            [multivariate_normal(g.mean, c * g.factor @ g.factor.T).logpdf(z) for c in np.geomspace(1, 400, 3000)], 0
-        )
+        np.max([multivariate_normal(g.mean, c * g.factor @ g.factor.T).logpdf(z) for c in np.geomspace(1, 400, 400)], 0)
         for g in (contrast.chosen, contrast.all_windows)
     )
     np.testing.assert_allclose(contrast.of_kind(z), p - u, rtol=1e-3, atol=1e-3)
