@@ -2,21 +2,11 @@
 
 import pytest
 import torch
+from loss_cases import TOLERANCE, assert_finite_for_constant_features, assert_mean_and_gradient, correlated_views
 
 from viewsmith.losses.barlow_twins import barlow_twins
 
-B, D = 6, 4
-TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-11}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
 WEIGHTS = torch.tensor([0.5, 2.0, 0.0, 1.0, 3.0, 1.5], dtype=torch.float64)
-
-
-def draw(dtype=torch.float64, seed=0):
-    """Two views, correlated, with features of different scales and means."""
-    generator = torch.Generator().manual_seed(seed)
-    base = torch.randn(B, D, generator=generator, dtype=torch.float64)
-    noise = 0.5 * torch.randn(2, B, D, generator=generator, dtype=torch.float64)
-    z = (base + noise) * torch.tensor([0.3, 0.6, 2.0, 0.9], dtype=torch.float64) + 1.5
-    return z.to(dtype).requires_grad_()
 
 
 def slow_barlow_twins(z0, z1, weight):
@@ -40,19 +30,15 @@ def slow_barlow_twins(z0, z1, weight):
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("weight", [0.0051, 0.0, 1.0])
 def test_the_mean_equals_the_published_loss_in_value_and_gradient(weight, dtype):
-    z, exact = draw(dtype), draw()
-    losses = barlow_twins(z[0], z[1], off_diagonal_weight=weight)
-    expected = slow_barlow_twins(exact[0], exact[1], weight)
-    assert losses.shape == (B,) and losses.dtype == dtype and len(losses.unique()) == B
-    torch.testing.assert_close(losses.mean().double(), expected, **TOLERANCE[dtype])
-    (one,), (other,) = torch.autograd.grad(losses.mean(), z), torch.autograd.grad(expected, exact)
-    torch.testing.assert_close(one.double(), other, **TOLERANCE[dtype])
-    assert other.abs().max() > 1e-3
+    z, exact = correlated_views(0.5, dtype), correlated_views(0.5)
+    losses = barlow_twins(*z, off_diagonal_weight=weight)
+    assert len(losses.unique()) == len(losses)
+    assert_mean_and_gradient(losses, slow_barlow_twins(*exact, weight), z, exact)
 
 
 def test_each_value_equals_the_contribution_from_raw_moments():
     """``L + <dL/dm, s_b - m>`` with m the means of z, z', z z'^T, z^2 and z'^2, not centered."""
-    z = draw()
+    z = correlated_views(0.5)
     s = [z, z[0][:, :, None] * z[1][:, None], z.square()]
     dims = [1, 0, 1]
     means = [part.mean(dim).detach().requires_grad_() for part, dim in zip(s, dims, strict=True)]
@@ -73,9 +59,4 @@ def test_each_value_equals_the_contribution_from_raw_moments():
 
 
 def test_one_sample_and_constant_features_have_finite_losses_and_gradients():
-    for shape in ((2, 1, D), (2, B, D)):
-        z = torch.ones(shape, requires_grad=True)
-        losses = barlow_twins(z[0], z[1])
-        losses.sum().backward()
-        assert losses.isfinite().all() and z.grad.isfinite().all()
-        torch.testing.assert_close(losses, torch.full_like(losses, D))
+    assert_finite_for_constant_features(barlow_twins, 4.0)
