@@ -1,5 +1,7 @@
 """Events in recordings: windows and surrogates against slow forms, what is found and what is not."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,16 @@ from cases import slow
 from viewsmith.methods.discovery import events
 from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, q_values
-from viewsmith.methods.discovery.events import Event, find_events, free_windows, grown, random_phases, window_values
+from viewsmith.methods.discovery.events import (
+    Event,
+    EventSearch,
+    find_events,
+    free_windows,
+    grown,
+    random_phases,
+    window_values,
+    without_events,
+)
 
 
 def with_events(n=60, length=240, seed=0, channels=1):
@@ -60,7 +71,7 @@ def test_an_event_grows_to_all_places_that_are_hardly_found_in_random_phases(mon
     z = whitening(values)
     few = Moments.of(z[np.arange(60), at // 2][phases < 1.2])
     event = Event(32, least, (whitening, Contrast.of(few, Moments.of(z))))
-    event = grown(event, x, free, np.random.default_rng(1))
+    event, taken = grown(event, x, free, np.random.default_rng(1))
     best = event.scores(x)[1].max(1)
     nothing = event.scores(random_phases(x, np.random.default_rng(1)))[1].max(1)
     sure = q_values(best, nothing[:, None], 60) <= 0.05
@@ -68,6 +79,39 @@ def test_an_event_grows_to_all_places_that_are_hardly_found_in_random_phases(mon
     assert sure.sum() > few.count + 10
     np.testing.assert_allclose(event.windows[1].chosen.mean, chosen.mean(0), atol=1e-6)
     assert (abs(starts[event.scores(x)[1].argmax(1)] - at) <= 4).mean() >= 0.9
+    beside = z[free_windows(~taken, starts, 32)]
+    assert taken.sum() == 32 * len(chosen) and event.rarity == pytest.approx(np.log(len(beside) / len(chosen)))
+    np.testing.assert_allclose(event.windows[1].all_windows.mean, beside.mean(0), atol=1e-6)
+
+
+def test_surrogates_of_pieces_with_events_have_the_power_beside_these():
+    rng = np.random.default_rng(0)
+    x, taken = rng.normal(size=(40, 1, 400)).astype(np.float32), np.zeros((40, 400), bool)
+    x[:, :, 100:140] += 20 * np.hanning(40).astype(np.float32)
+    taken[:, 100:140] = taken[:2] = True  # nothing is left of two pieces
+    drawn = without_events(x, taken, 200, rng)
+    assert drawn.shape == (200, 1, 400) and abs(drawn.std() - 1) < 0.1 < random_phases(x, rng).std() - 2
+    assert without_events(x, np.ones_like(taken), 3, rng).std() > 2
+
+
+def test_further_places_in_a_piece_score_more_than_events_are_rare():
+    x, starts = with_events(length=480)
+    for piece, other in zip(x, (starts + 240) % 450, strict=True):
+        piece[:, other : other + 30] += 24 * np.sin(np.linspace(0, 3 * np.pi, 30)) * np.hanning(30)
+    search = EventSearch(windows=[30], max_parts=2)
+    search.fit(x)
+    plain, tensors = search.state()
+    again = EventSearch(max_parts=2)
+    again.restore(plain, tensors)
+    again.typical = search.typical
+    assert again.parts[0].rarity == search.parts[0].rarity > 1
+    counts = []
+    for rarity in (0.0, again.parts[0].rarity, 1e3):
+        again.parts[0] = dataclasses.replace(again.parts[0], rarity=rarity)
+        counts.append(sum(np.isfinite(own["score"]).sum() for _, own in again._places(x)))
+    assert counts[0] >= counts[1] > 100 and counts[2] == 60
+    again.restore(plain, {name: tensor for name, tensor in tensors.items() if "rarity" not in name})
+    assert again.parts[-1].rarity == 0  # as a folder of an earlier version
 
 
 def test_random_phases_keep_the_spectrum_and_the_relations_of_channels():

@@ -8,9 +8,10 @@
 3. One view: the chosen windows may be an event shifted to both sides. From the larger half of them, with one window of
    a piece, the rounds are repeated; the result is taken unless it loses gain.
 4. Choice: `viewsmith.methods.discovery.acceptance`, with random phases as surrogates.
-5. All of them: p_P is fitted again to every place that is rather one of them than
-   any window (a score above 0), and is hardly found in random phases, until these stay the same. The best window of
-   each piece is of the most frequent shape; those of other shapes join by and by.
+5. All of them: p_P is fitted again to every place that is hardly found in random phases, and p_U to the windows beside
+   these places, until they stay the same. The best window of each piece is of the most frequent shape; those of other
+   shapes join by and by. A further place in a piece has to be rather an event than not, also if windows beside events
+   are so many times as frequent as events are: s(z) is above the log of that.
 
 With one template this is the consensus motif of a set of recordings (Kamgar et al. 2019); surrogates with random phases
 are those of Theiler et al. (1992).
@@ -18,7 +19,8 @@ are those of Theiler et al. (1992).
 Symbols: z a window; w its points; n pieces of C channels and T points; s(z) = log p_P(z) / p_U(z).
 
 After an event is found, its places are masked, and the next one is sought. The q-value of a place compares its score
-with the best scores of pieces with the same spectra and random phases, so a piece may have no event.
+with the best scores of pieces with random phases and the same spectra, those beside the events: with events in them,
+spectra have their power all over the piece. So a piece may have no event.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +37,11 @@ from viewsmith.core.rows import RowSource, row_blocks
 from viewsmith.data.any_size import by_content
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, choose, parts_of
 from viewsmith.methods.discovery.contrast import (
+    MIXED,
     ROUNDS,
     SURE,
     Contrast,
+    Gaussian,
     Moments,
     Search,
     Whitening,
@@ -64,6 +68,7 @@ class Event:
     least: np.ndarray  # spread (C,) below which spreads are alike
     windows: tuple[Whitening, Contrast]
     evidence: Evidence = field(default_factory=Evidence)
+    rarity: float = 0.0  # log of how many windows beside events there are for each: what scores more is rather one
 
     def scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First points (m,) of the windows of pieces (n, C, T), and their scores as events of the kind, (n, m)."""
@@ -95,13 +100,14 @@ def window_values(x: np.ndarray, width: int, least: np.ndarray, steps: int = STE
     return starts, np.ascontiguousarray(values).reshape(len(x), len(starts), -1)
 
 
-def random_phases(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Pieces with the same spectra and random phases, the same ones in all channels of a piece, float32 (n, C, T). The
-    line from one end of a piece to the other stays: as a jump it would be in the spectrum."""
+def random_phases(x: np.ndarray, rng: np.random.Generator, gain: np.ndarray | None = None) -> np.ndarray:
+    """Pieces with the same spectra, times `gain` (n,), and random phases, the same ones in all channels of a piece,
+    float32 (n, C, T). The line from one end of a piece to the other stays: as a jump it would be in the spectrum."""
     ends = max(1, x.shape[2] // ENDS)
     first, last = x[:, :, :ends].mean(2, keepdims=True), x[:, :, -ends:].mean(2, keepdims=True)
     line = first + (last - first) * np.linspace(0, 1, x.shape[2], dtype=np.float32)
     spectrum = np.fft.rfft(x - line, axis=2)
+    spectrum *= 1 if gain is None else gain[:, None, None]
     phases = rng.uniform(0, 2 * np.pi, (len(x), 1, spectrum.shape[2]))
     phases[:, :, 0] = 0
     return (np.fft.irfft(spectrum * np.exp(1j * phases), n=x.shape[2], axis=2) + line).astype(np.float32)
@@ -125,24 +131,46 @@ def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: in
     return [replace(found[width][0], evidence=Evidence.of(own)) for width, own in zip(widths, scores, strict=True)]
 
 
-def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> Event:
+def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> tuple[Event, np.ndarray]:
     """The event with p_P fitted to all of its places in pieces x, up to `PLACES` in each, which are hardly found in
-    random phases, however many are listed."""
+    random phases, however many are listed, and p_U to the windows beside these; and which points lie in the places,
+    bool (n, T)."""
     starts, values = window_values(x, event.width, event.least)
     whitening, z, chosen = event.windows[0], event.windows[0](values), np.zeros((0, 0), bool)
-    everything, anywhere = Moments.of(z, free_windows(free, starts, event.width)), np.ones((len(x), x.shape[2]), bool)
+    whole, anywhere = free_windows(free, starts, event.width), np.ones((len(x), x.shape[2]), bool)
+    everything, taken = Moments.of(z, whole), np.zeros((len(x), x.shape[2]), bool)
     empty = random_phases(x, rng)
     for _ in range(ROUNDS):
         found = np.stack(_places(event, x, free, PLACES), 2)
         null = np.stack([scores for _, scores in _places(event, empty, anywhere, PLACES)], 1)
         sure = q_values(found[1].ravel(), null, len(x)).reshape(found[1].shape) <= SURE
-        rows, places = np.nonzero(sure & (found[1] > 0))
+        rows, places = np.nonzero(sure & (found[1] > event.rarity))
         before, chosen = chosen, np.zeros(z.shape[:2], bool)
         chosen[rows, np.searchsorted(starts, found[0][rows, places])] = True
         if not chosen.any() or np.array_equal(chosen, before):
             break
-        event = replace(event, windows=(whitening, Contrast.of(Moments.of(z[chosen]), everything)))
-    return event
+        taken = np.zeros_like(anywhere)
+        for row, window in zip(*np.nonzero(chosen), strict=True):
+            taken[row, starts[window] : starts[window] + event.width] = True
+        events, beside = Moments.of(z[chosen]), Moments.of(z, whole & free_windows(~taken, starts, event.width))
+        beside = beside if beside.count else everything
+        densities = (
+            Gaussian.of(own.mean, (1 - MIXED) * own.covariance + MIXED * everything.covariance)
+            for own in (events, beside)
+        )
+        rarity = max(0.0, float(np.log(beside.count / events.count)))
+        event = replace(event, windows=(whitening, Contrast(*densities)), rarity=rarity)
+    return event, taken
+
+
+def without_events(x: np.ndarray, taken: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Pieces (count, C, T) with random phases and the spectra of what is beside the events: with events in it, the
+    spectrum has their power all over the piece. Pieces are drawn in proportion to what is left of them."""
+    taken = np.zeros_like(taken) if taken.all() else taken
+    left = 1 - taken.mean(1)
+    rows = rng.choice(len(x), count, p=left / left.sum())
+    filled, _ = without_gaps(np.where(taken[rows, None], np.float32(np.nan), x[rows]))
+    return random_phases(filled, rng, (1 / np.sqrt(left[rows])).astype(np.float32))
 
 
 def free_windows(free: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray:
@@ -237,14 +265,14 @@ class EventSearch(Search):
             event = choose(events)
             if event is None:
                 break
-            event = grown(event, x, free, rng)
-            empty = random_phases(x[rng.integers(0, len(x), NULL)], rng)
+            event, taken = grown(event, x, free, rng)
+            empty = without_events(x, taken, NULL, rng)
             anywhere = np.ones((len(empty), x.shape[2]), bool)
             found = _places(event, x, free, self.max_parts)
             null = np.stack([scores for _, scores in _places(event, empty, anywhere, self.max_parts)], 1)
             self.keep(event, null, found[0][1], event.features(x, found[0][0]))
             for starts, scores in found:
-                free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
+                free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
     def describe(self) -> str:
         """What recurs, or why nothing does, in plain words."""
@@ -276,10 +304,10 @@ class EventSearch(Search):
         for kind, event in enumerate(self.parts):
             for number, (starts, scores) in enumerate(_places(event, x, free, self.max_parts)):
                 if number:  # what else is between events also recurs, and is found in no random phases
-                    scores = np.where(scores > 0, scores, -np.inf)
+                    scores = np.where(scores > event.rarity, scores, -np.inf)
                 outlier = self.typical[kind].outliers(event.features(x, starts))
                 yield kind, {"start": starts, "end": starts + event.width, "score": scores, "outlier": outlier}
-                free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
+                free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
         """`size` points around events, float32 (m, C, size); inside the piece as far as possible."""
@@ -296,6 +324,7 @@ class EventSearch(Search):
         tensors: dict[str, Tensor] = {}
         for i, (event, null) in enumerate(zip(self.parts, self.null, strict=True)):
             arrays = event.windows[0].arrays() | event.windows[1].arrays() | {"null": null, "least": event.least}
+            arrays["rarity"] = np.array([event.rarity])
             tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
         return plain, tensors
 
@@ -305,7 +334,7 @@ class EventSearch(Search):
         for i, width in enumerate(fitted["width"]):
             own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
             windows = Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-            self.parts.append(Event(int(width), own["least"], windows))
+            self.parts.append(Event(int(width), own["least"], windows, rarity=own.get("rarity", np.zeros(1)).item()))
             self.null.append(own["null"].reshape(len(own["null"]), -1))
         self.tried = [[event] for event in self.parts]
 
