@@ -352,6 +352,5 @@ def of_two(tensors_of_pair):
 def test_two_processes_equal_one(of_two):
     expected = fitted(samples(), GaussianNoise(0.5)).framework.encoder.state_dict()
     for found in of_two:
-        for name, value in expected.items():
-            torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-5)
-    assert all(torch.equal(value, of_two[1][name]) for name, value in of_two[0].items())
+        torch.testing.assert_close(found, dict(expected), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*of_two, rtol=0, atol=0)

@@ -109,8 +109,7 @@ def test_a_second_fit_replaces_the_first(on_axes):
     latents.fit(10 * mixed() + 3)
     for each in (latents, fresh):
         each.fit(mixed())
-    for name, value in fresh.state_dict().items():
-        torch.testing.assert_close(latents.state_dict()[name], value)
+    torch.testing.assert_close(latents.state_dict(), fresh.state_dict())
 
 
 @pytest.mark.parametrize("on_axes", [False, True])
@@ -123,8 +122,7 @@ def test_the_result_does_not_depend_on_the_block_size(on_axes, monkeypatch):
         latents.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
         fitted.append(latents.state_dict())
     for other in fitted[1:]:
-        for name, value in fitted[0].items():
-            torch.testing.assert_close(other[name], value, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(other, fitted[0], rtol=1e-10, atol=1e-10)
 
 
 def test_latents_are_fitted_precisely_in_float32():
