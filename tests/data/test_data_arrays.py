@@ -325,7 +325,7 @@ def test_missing_values_stay_nan_with_impute_median(npz):
         ({"layer": "counts"}, "is not an .h5ad file or an .h5mu file or a loom file, so layer=counts has no effect"),
         ({"image_size": 32}, "is an .npz file, on which image_size=32 has no effect"),
         ({"image_size": 3}, "image_size is 3, expected at least 4"),
-        ({"label": "y"}, "is not a table and has no column for label=y"),
+        ({"label": "kind"}, "is not a table and has no column for label=kind; labels are the array y"),
         ({"drop": ["a"]}, "leave drop out"),
         ({"one_hot": ["a"]}, "leave one_hot out"),
         ({"modality": "images"}, "images are uint8"),
@@ -337,6 +337,13 @@ def test_missing_values_stay_nan_with_impute_median(npz):
 )
 def test_options_that_do_not_fit_arrays(npz, options, part):
     assert part in refusal(load_dataset, npz(X=X), **options)
+
+
+def test_the_array_of_labels_may_be_named(npz):
+    y = np.arange(len(X)) % 2
+    for name, given in (("y", {"X": X, "y": y}), ("labels", {"data": X, "labels": y})):
+        assert load_dataset(npz(**given), label=name).y.tolist() == y.tolist()
+    assert "has no column for label=y" in refusal(load_dataset, npz(X=X), label="y")
 
 
 def test_errors_name_damaged_files(npz, npy, tmp_path):

@@ -72,6 +72,13 @@ def test_the_separator_of_text_is_found(tmp_path, text, names):
     assert [name for name in found.feature_names if "=" not in name] == names.split() and len(found.x) == 3
 
 
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.csv", ";"), ("a.tsv", "\t"), ("a.txt", " ")])
+def test_lines_longer_than_a_field_of_csv(tmp_path, name, mark):
+    rows = [f"{'gene' * 40_000}{mark}b", *(f"{i}.5{mark}{i % 2}" for i in range(5))]
+    (tmp_path / name).write_text("\n".join(rows) + "\n")
+    assert load_dataset(tmp_path / name).x.shape == (5, 2)
+
+
 @pytest.mark.parametrize("content", [b"some words\nthat are no table\n", b"\0\1\2\n\0\n", b""])
 def test_other_files_of_these_endings_are_no_tables(tmp_path, content):
     (tmp_path / "a.dat").write_bytes(content)

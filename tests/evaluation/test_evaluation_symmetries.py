@@ -17,6 +17,14 @@ def test_groups_are_those_of_the_samples_that_are_tested(monkeypatch):
     assert kinds.shape == (60,) and np.array_equal(kinds[:, None] == kinds, expected[:, None] == expected)
 
 
+def test_fewer_of_large_samples_are_tested(monkeypatch):
+    monkeypatch.setattr(module, "BYTES", 4 * 250 * 3)
+    monkeypatch.setattr(module, "tested", lambda name, compared, kinds, rng: len(kinds))
+    x = np.arange(1200, dtype=np.float32).reshape(300, 4)
+    assert module.symmetries(x[:, :3], "vectors", {"half": lambda rows: rows / 2}) == [250]
+    assert module.symmetries(x, "vectors", {"half": lambda rows: rows / 2}) == [200]
+
+
 def test_components_of_far_more_features_than_samples(monkeypatch):
     rng = np.random.default_rng(0)
     x = (rng.normal(0, 2.0 ** np.arange(5), (40, 5)) @ rng.normal(size=(5, 1000)) + 3).astype(np.float32)

@@ -62,7 +62,7 @@ def slow_fractions(features, sample):
     return np.array(found)
 
 
-@pytest.mark.parametrize(("channels", "length"), [(1, 8), (1, 9), (1, 41), (4, 33)])
+@pytest.mark.parametrize(("channels", "length"), [(1, 8), (1, 9), (1, 41), (4, 33), (40, 33)])
 def test_fractions_of_a_slow_loop(channels, length):
     features = MiniRocket(PartContext((channels, length), channels), n_features=84 * 5)
     features.fit(recordings(12, channels, length), draw(0))

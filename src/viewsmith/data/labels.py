@@ -364,11 +364,14 @@ def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
     if len(labels) == 0:
         return []
     base = np.bincount(labels).max() / len(labels)
-    found, all_codes = [], {str(name): pd.factorize(frame[name])[0] for name in frame.columns}
-    # Of values that hardly occur again nothing can be said: they determine everything.
-    all_codes = {name: codes for name, codes in all_codes.items() if len(np.unique(codes)) <= len(codes) // 2}
-    for name, codes in all_codes.items():
-        table = pd.crosstab(codes, labels).to_numpy()
+    found, all_codes, kinds = [], {}, labels.max() + 1
+    for name in frame.columns:
+        codes = pd.factorize(frame[name])[0] + 1  # 0 is a gap
+        # Of values that hardly occur again nothing can be said: they determine everything.
+        if np.count_nonzero(np.bincount(codes)) > len(codes) // 2:
+            continue
+        all_codes[str(name)] = codes
+        table = np.bincount(codes * kinds + labels, minlength=(codes.max() + 1) * kinds).reshape(-1, kinds)
         table = table[table.sum(axis=1) > 1]
         rows = table.sum()
         if rows < REPEATED * len(labels) or base > 1 - 5 * (1 - PURE):

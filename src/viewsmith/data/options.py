@@ -237,10 +237,11 @@ class DataOptions(ModelDataOptions):
         same = self.label in (None, self.schema.get("label")) and self.labels is None
         return self.schema.get("target") if same else None
 
-    def check_no_table_options(self, source: str, labels: str = "") -> None:
-        """Raise InputError if an option names a column of an array; `labels` says where labels come from instead."""
+    def check_no_table_options(self, source: str, labels: str = "", name: str | None = None) -> None:
+        """Raise InputError if an option names a column of an array; `labels` says where labels come from instead, or
+        their `name` in the file, which is none of a column."""
         # Files that hold their labels as y have no other name for them.
-        label = None if self.few_labels and self.label == "y" else self.label
+        label = None if self.label == name or (self.few_labels and self.label == "y") else self.label
         for option in ("label", "drop", "one_hot", "columns"):
             if value := label if option == "label" else getattr(self, option):
                 todo = labels if labels and option == "label" else f"leave {option} out"

@@ -52,6 +52,9 @@ _ADVICE = {
     ),
 }
 
+#: Bytes in which a text table has its first lines.
+WIDEST = 2**24
+
 _ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
 _NO_FORMAT = ("", ".txt", ".dat")  # endings of texts that do not say what is in them
 
@@ -240,8 +243,18 @@ def _starts_like_uniprot(path: Path) -> bool:
         return re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", file.read(200)) is not None
 
 
+def fields_of(lines: Iterable[str], mark: str, **options: Any) -> list[list[str]]:
+    """Fields of lines by a separator; those in quotes may have it."""
+    # A line of 20,000 columns is one field by another separator than its own, longer than csv allows.
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        return list(csv.reader(lines, delimiter=mark, **options))
+    finally:
+        csv.field_size_limit(limit)
+
+
 def _fields(mark: str, line: str) -> list[str]:
-    return next(csv.reader([line], delimiter=mark, skipinitialspace=True), [])
+    return next(iter(fields_of([line], mark, skipinitialspace=True)), [])
 
 
 @dataclass(frozen=True)
@@ -256,7 +269,7 @@ class TextLines:
         return _SEPARATED[self.separator](line)
 
 
-#: Fields of a line by the separator; those in quotes may have it.
+#: Fields of a line by the separator.
 _SEPARATED: dict[str, Callable[[str], list[str]]] = {
     **{mark: partial(_fields, mark) for mark in "\t,;"},
     r"\s+": lambda line: [cell.strip('"') for cell in re.findall(r'"[^"]*"|\S+', line)],
@@ -268,7 +281,10 @@ def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
     of them one less at most; by the separator that gives the most."""
     try:
         with open_packed(path) as file:
-            text = file.read(100_000).decode("utf-8", "ignore")
+            content = file.read(100_000)
+            while content.count(b"\n") < 3 and len(content) < WIDEST and (more := file.read(len(content))):
+                content += more  # lines of many columns
+        text = content.decode("utf-8", "ignore")
     except Exception:  # damaged, of any library that unpacks
         return None
     lines = [line for line in (text if text.endswith("\n") else text.rpartition("\n")[0]).splitlines() if line.strip()]

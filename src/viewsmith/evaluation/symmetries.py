@@ -13,6 +13,7 @@ A view that transforms samples off the data changes their meaning. A transformat
 the samples need not: a set of shoes that all point to the left is no symmetric set, though a mirrored shoe is a shoe.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,7 +87,8 @@ def ratio_of_medians(distances: np.ndarray, of_samples: np.ndarray) -> float:
     return float(np.median(distances) / max(float(np.median(of_samples)), 1e-12))
 
 
-SAMPLES = 3_000  # samples that are tested
+SAMPLES = 3_000  # samples that are tested, of large ones fewer
+BYTES = 2**27  # of them, at most, as there are several copies of larger numbers
 FEWEST = 50
 #: From this many times as many features as samples on, products of samples give their components, ten times as fast.
 WIDE = 8
@@ -166,7 +168,8 @@ def symmetries(
     ----------
     x : ndarray or RowSource, shape (n, ...)
         Samples in the form of `viewsmith.data.Dataset`: images (n, H, W) or (n, H, W, C), DNA uint8 ASCII
-        letters (n, L), series (n, channels, time), vectors (n, d). At most 3,000 random ones are tested.
+        letters (n, L), series (n, channels, time), vectors (n, d). At most 3,000 random ones are tested; of more than
+        134 MB fewer, but at least 200.
     modality : str
     transformations : mapping of str to callable, optional
         From a batch of samples to transformed samples of the same shape. Default: those of
@@ -181,7 +184,8 @@ def symmetries(
         Fewer than 50 different samples, or a transformation that changes the shape.
     """
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.permutation(len(x))[:SAMPLES])
+    most = min(SAMPLES, max(4 * FEWEST, BYTES // max(1, math.prod(x.shape[1:]) * x.dtype.itemsize)))
+    rows = np.sort(rng.permutation(len(x))[:most])
     x = np.asarray(x[rows])
     _, kinds = np.unique(x.reshape(len(x), -1), axis=0, return_inverse=True)
     if kinds.max(initial=-1) + 1 < FEWEST:
@@ -234,8 +238,9 @@ def components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_wide(x: np.ndarray) -> np.ndarray:
-    """Principal components of samples (n, d) with far more features than there are samples, by products of these."""
-    x = x - x.mean(axis=0)
+    """Principal components of samples (n, d) with far more features than there are samples, by products of these; `x`
+    is centered in place, as it may be large."""
+    x -= x.mean(axis=0)
     values, vectors = np.linalg.eigh((x @ x.T).astype(np.float64))
     last = slice(-1, -1 - min(COMPONENTS, len(x)), -1)
     found: np.ndarray = vectors[:, last] * np.sqrt(np.maximum(values[last], 0))

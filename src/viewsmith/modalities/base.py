@@ -244,10 +244,13 @@ class Modality:
 
     def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Pairs of features (n, d) by which a transformation is told apart; distances are computed from the first."""
-        a, b = (np.asarray(x, np.float64).reshape(len(x), -1) for x in (samples, transformed))
+        a, b = (np.array(x, np.float64).reshape(len(x), -1) for x in (samples, transformed))
         center, scale = a.mean(0), a.std(0)
         scale = np.where(scale > 0, scale, 1)
-        return [((a - center) / scale, (b - center) / scale)]
+        for each in (a, b):
+            each -= center
+            each /= scale
+        return [(a, b)]
 
     def features_for(self, statistics: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Name of the default features, and their options for data with these statistics of the input layer, with

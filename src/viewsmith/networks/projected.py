@@ -10,6 +10,7 @@ from viewsmith.networks.features import Features
 from viewsmith.networks.scaling import rotation
 
 BLOCK = 256  # samples whose features are computed at a time
+VALUES = 2**25  # of samples whose views are drawn at a time, at most
 #: Views whose features span the directions to which more features are reduced: a pass of views is then a third as long
 #: as with all of 5,000 features, and as good. At most `MOST_VIEWS` of each sample. `FEW` features are not reduced.
 SPANNING, MOST_VIEWS, FEW = 1536, 4, 256
@@ -119,7 +120,8 @@ class ProjectedFeatures(nn.Module):
         d = found.shape[1]
         reduces = d > min(SPANNING, max(FEW, MOST_VIEWS * len(x)))
         each = min(MOST_VIEWS, -(-SPANNING // len(few))) if reduces else 1
-        drawn = torch.cat([self.features(block) for _ in range(each) for block in views(few).split(BLOCK)])
+        parts = few.split(max(1, VALUES // few[0].numel()))
+        drawn = torch.cat([self.features(block) for part in parts * each for block in views(part).split(BLOCK)])
         # What hardly varies in the samples may vary in their views: as a unit it would make these arbitrarily large.
         self.scale.clamp_(min=(drawn - self.center).square().mean(0).sqrt() / NOISE)
         kept, found = min(self.width, len(x) - 1), (found - self.center) / self.scale

@@ -113,14 +113,15 @@ def _say_axes(path: Path, x: np.ndarray, request: DataOptions) -> None:
 )
 def read_npz(path: Path, request: DataOptions) -> FileContents:
     """``X_train`` and ``X_test``, or ``X``, numbers or strings of DNA; labels and ``feature_names``, if present."""
-    request.check_no_table_options(str(path))
     # The file is opened here because numpy does not close a damaged file.
     with _open(path, b"PK", "an .npz archive") as file:
         with reading(str(path), "an .npz archive"):
             archive = np.load(file, allow_pickle=False)
-        if set(archive.files) >= _SPARSE:
+        sparse = set(archive.files) >= _SPARSE
+        keys = {} if sparse else names_of_arrays(path, archive.files, request.or_fitted("groups"))
+        request.check_no_table_options(str(path), "labels are the array y", keys.get("y", keys.get("y_train")))
+        if sparse:
             return _sparse(path)
-        keys = names_of_arrays(path, archive.files, request.or_fitted("groups"))
         return read_arrays(path, archive, keys, request)
 
 
@@ -135,13 +136,13 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
 )
 def read_hdf5(path: Path, request: DataOptions) -> FileContents:
     """The arrays that `read_npz` takes; if none has such a name, the largest one."""
-    request.check_no_table_options(str(path), "labels are the array y")
     require("h5py", "omics", "reading .h5 files")
     import h5py
 
     with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
         archive = Archive(path, file)
         keys = names_of_arrays(path, archive.files, request.or_fitted("groups"))
+        request.check_no_table_options(str(path), "labels are the array y", keys.get("y", keys.get("y_train")))
         if not keys.keys() & {"X", "X_train", "X_test"}:
             numbers = {name: item.size for name, item in archive.stored.items() if item.dtype.kind in "biuf"}
             if not numbers:
@@ -375,10 +376,11 @@ RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
 )
 def read_mat(path: Path, request: DataOptions) -> FileContents:
     """``X``, or the largest array of numbers, with ``y``; a cell array of recordings (channels, time)."""
-    request.check_no_table_options(str(path), "labels are the array y")
     if _is_scene(request):
+        request.check_no_table_options(str(path), "labels are the array y")
         return read_file(path, request)
     arrays, numbers, cells = _arrays_of(path)
+    request.check_no_table_options(str(path), "labels are the array y", "y" if "y" in arrays else None)
     large = {name: value for name, value in (numbers | cells).items() if name != "y" and value.size > 1}
     if structs := [name for name, value in arrays.items() if value.dtype.names and not large]:
         fields = name_list(list(arrays[structs[0]].dtype.names or ()))

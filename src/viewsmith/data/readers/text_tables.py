@@ -1,7 +1,6 @@
 """Readers of tables that are text: separators, header lines, encodings, commas in numbers."""
 
 import codecs
-import csv
 import dataclasses
 import io
 import itertools
@@ -21,7 +20,7 @@ from viewsmith.data.parquet import open_parquet
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
 from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, lines_above, say_above, table_rows, with_none
 from viewsmith.data.reading import FileContents, open_text, reading
-from viewsmith.data.unread import lines_of_text, refuse
+from viewsmith.data.unread import fields_of, lines_of_text, refuse
 from viewsmith.modalities import frames
 from viewsmith.modalities.tables.columns import Category, Text
 
@@ -149,8 +148,9 @@ def text_columns(read: Callable[..., pd.DataFrame], layout: Mapping[str, Any], r
     found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
     if request.schema is not None or request.strict:
         return found
-    first = read(dtype=str, nrows=SAMPLE, **layout)
-    return found | {name for name in first.columns if first[name].str.fullmatch(r"0\d+").any()}
+    first, code = read(dtype=str, nrows=SAMPLE, **layout), re.compile(r"0\d+")
+    columns = zip(first.columns, first.to_numpy(dtype=object).T, strict=True)
+    return found | {name for name, cells in columns if any(type(c) is str and code.fullmatch(c) for c in cells)}
 
 
 def refuse_encoding(path: Path) -> None:
@@ -339,7 +339,7 @@ def _titles(path: Path, text: str | None, separator: str, request: DataOptions) 
             lines = [line.decode("utf-8", "replace") for line in itertools.islice(file, LOOKED_AT)]
     else:
         lines = text[:100_000].splitlines()[:LOOKED_AT]
-    rows = (list(csv.reader(lines, delimiter=mark)) for mark in dict.fromkeys((separator, ";", "\t")))
+    rows = (fields_of(lines, mark) for mark in dict.fromkeys((separator, ";", "\t")))
     cells = max(rows, key=lambda rows: sum(len(row) for row in rows[len(rows) // 2 :]))
     if len(cells) != len(lines):  # cells with line breaks
         return 0

@@ -40,6 +40,7 @@ from viewsmith.losses.gaussian_contrast import critic_weights
 from viewsmith.networks.projected import MOST_CONSTANT, ODDS, leading_axes
 from viewsmith.views.base import PairMaker
 
+VALUES = 2**24  # of samples in a block, at most: a block has several views, and all they are made of
 FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
 MANY, SEVERAL = 1000, 250  # samples from which on one part is enough, or two
 RIDGES = (0.01, 0.03, 0.1, 0.3)
@@ -347,7 +348,8 @@ class LinearContrastMethod(Method):
         """Moments of scaled rows, which have to be the pool of view makers that need one (`prepare`)."""
         n, device = len(rows), rows.device
         chosen = torch.randperm(n, generator=stream(seed, "samples"))[: self.max_samples]
-        size = min(self.batch_size, max(1, len(chosen) // (2 * FOLDS)))
+        at_once = max(1, VALUES // rows[:1].numel())
+        size = min(self.batch_size, at_once, max(1, len(chosen) // (2 * FOLDS)))
         parts = list(enumerate(chosen.split(size)))[distributed.rank() :: distributed.world_size()]
         sums = Sums.empty(self.framework.encoder.n_reduced, device)
         done = 0

@@ -97,6 +97,8 @@ TAPS = 9  # of a kernel
 KERNELS = list(itertools.combinations(range(TAPS), 3))  # places of the three weights of 2; the others are -1
 MOST_DILATIONS = 32
 GOLDEN = (5**0.5 + 1) / 2
+#: With more than these, channels are summed first: one product for all taps and channels is quicker for few.
+MANY_CHANNELS = 32
 #: Values of convolutions at once, on a CPU, where they stay in the cache, and on a GPU.
 VALUES, VALUES_ON_GPU = 2**20, 2**27
 
@@ -142,7 +144,7 @@ class MiniRocket(Features):
 
     def block_size(self, x: Tensor) -> int:
         channels, length = x.shape[1:]
-        rows = max(len(KERNELS), TAPS * channels)
+        rows = max(len(KERNELS), channels if channels > MANY_CHANNELS else TAPS * channels)
         return max(1, (VALUES_ON_GPU if x.is_cuda else VALUES) // (rows * length))
 
     @torch.no_grad()
@@ -181,9 +183,7 @@ class MiniRocket(Features):
         x = x if known is None else filled(x)
         found, start = [], 0
         for number, (dilation, count) in enumerate(self.dilations):
-            # The weights of all kernels for all taps of all channels, (84, C * 9).
-            kernels = self.channels[number][:, :, None] * weights().to(x)[:, None]
-            convolved = kernels.flatten(1) @ shifted(x, dilation)
+            convolved = convolutions(x, self.channels[number], dilation)
             stop = start + count * len(KERNELS)
             biases = self.biases[start:stop].view(len(KERNELS), count)
             found.append(fractions_above(convolved, biases, dilation, number % 2, known))
@@ -210,6 +210,16 @@ def weights() -> Tensor:
     """The kernels, (84, 9)."""
     found = torch.full((len(KERNELS), TAPS), -1.0)
     return found.scatter_(1, torch.tensor(KERNELS), 2.0)
+
+
+def convolutions(x: Tensor, channels: Tensor, dilation: int) -> Tensor:
+    """Convolutions of recordings (B, C, T) by each kernel, which reads its `channels`, 1 in (84, C): (B, 84, T)."""
+    kernels = weights().to(x)[:, None]
+    if x.shape[1] > MANY_CHANNELS:
+        border = TAPS // 2 * dilation
+        return F.conv1d(channels @ x, kernels, dilation=dilation, padding=border, groups=len(KERNELS))
+    # The weights of all kernels for all taps of all channels, (84, C * 9).
+    return (channels[:, :, None] * kernels).flatten(1) @ shifted(x, dilation)
 
 
 def shifted(x: Tensor, dilation: int) -> Tensor:

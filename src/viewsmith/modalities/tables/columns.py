@@ -81,14 +81,13 @@ class Number:
     def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
         """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
         name, numbers = str(column.name), _numbers(column)
-        lost = column[numbers.isna() & column.notna()]
-        if len(lost):
+        if len(lost := _no_numbers(column, numbers)):
             warn(
                 f"{source_name}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not numbers, taken as missing: {list_cells(column, lost)}"
             )
-        given = numbers.iloc[rows]
-        values = given.dropna().to_numpy(np.float64)
+        given = numbers[rows]
+        values = given[~np.isnan(given)]
         if len(values) == 0:
             raise InputError(
                 f"{source_name}: column {one_line(name, 60)} has no number; leave it out "
@@ -106,17 +105,17 @@ class Number:
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
         numbers = _numbers(column)
-        lost = column[numbers.isna() & column.notna()]
+        lost = _no_numbers(column, numbers)
         if len(lost) and not self.lenient:
             raise InputError(
                 f"{source_name}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not numbers: {list_cells(column, lost)}; the model was fitted on "
                 "numbers there"
             )
-        missing = numbers.isna().to_numpy()
+        missing = np.isnan(numbers)
         if missing.any() and not self.gaps and not self.filled:
             _warn_gaps(self.name, missing, "the median", source_name)
-        values = numbers.fillna(self.median).to_numpy(np.float64)
+        values = np.where(missing, self.median, numbers)
         return np.column_stack([values, missing]) if self.gaps else values[:, None]
 
     def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
@@ -334,14 +333,21 @@ Column = Number | Category | Text | Date
 KINDS: dict[str, Any] = {kind.role: kind for kind in (Number, Category, Text, Date)}
 
 
-def _numbers(column: pd.Series) -> pd.Series:
+def _numbers(column: pd.Series) -> np.ndarray:
     """Numbers of a column as float64, gaps and cells that are not numbers as NaN."""
     if frames.is_numeric(column):
-        return pd.Series(frames.values(column.to_frame())[:, 0], index=column.index)
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if roles.is_date_dtype(column):
-        return pd.Series(np.nan, index=column.index)
+        return np.full(len(column), np.nan)
     texts_ = column.astype(object).where(column.notna(), None)
-    return pd.to_numeric(texts_.map(lambda v: str(v) if v is not None else v), errors="coerce").astype(np.float64)
+    found = pd.to_numeric(texts_.map(lambda v: str(v) if v is not None else v), errors="coerce")
+    return found.to_numpy(np.float64)
+
+
+def _no_numbers(column: pd.Series, numbers: np.ndarray) -> pd.Series:
+    """Cells of a column that are neither numbers nor gaps."""
+    missing = np.isnan(numbers)
+    return column[missing & column.notna().to_numpy()] if missing.any() else column[:0]
 
 
 def _as_text(column: pd.Series) -> pd.Series:
