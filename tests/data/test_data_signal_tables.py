@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.io
+import scipy.sparse
 
 from refusals import refusal
 from viewsmith.data import load_dataset
@@ -85,6 +86,27 @@ def test_moments_that_are_refused(tmp_path):
     assert "neither numbers nor dates" in refusal(load_dataset, tmp_path / "s.csv", **options)
     assert "is a table, of which length=2s needs recordings" in refusal(load_dataset, tmp_path / "l.csv", length="2s")
     assert "of which time=t needs recordings" in refusal(load_dataset, tmp_path / "l.csv", time="t")
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "sparse"),
+    [("X", "Y", False), ("fea", "gnd", True), ("inputs", "y", False), ("X", "label", True)],
+)
+def test_labels_of_matlab_by_other_names(tmp_path, rows, labels, sparse):
+    x, y = rng.poisson(1, size=(30, 40)).astype(float), np.arange(30) % 3 + 1
+    arrays = {labels: y[:, None].astype(np.uint8), rows: scipy.sparse.csc_matrix(x) if sparse else x}
+    scipy.io.savemat(tmp_path / "a.mat", arrays | {"subject": np.arange(30) // 6})
+    data = load_dataset(tmp_path / "a.mat", label=labels)
+    np.testing.assert_array_equal(data.x, x)
+    assert data.y.tolist() == y.tolist()
+    assert len(np.unique(load_dataset(tmp_path / "a.mat", groups="subject").groups)) == 5
+
+
+def test_a_split_of_matlab(tmp_path):
+    parts = {name: np.arange(n * 3).reshape(n, 3) for name, n in (("X_train", 12), ("X_test", 4))}
+    scipy.io.savemat(tmp_path / "a.mat", parts | {"y_train": np.arange(12) % 2, "y_test": np.arange(4) % 2})
+    data = load_dataset(tmp_path / "a.mat")
+    assert len(data.train_index) == 12 and data.y.tolist() == [0, 1] * 8
 
 
 def test_arrays_of_matlab(tmp_path, capsys):

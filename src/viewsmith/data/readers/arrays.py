@@ -1,5 +1,6 @@
 """Readers of numpy's files, from which nothing is unpickled, of arrays of MATLAB, and of data sets of scikit-learn."""
 
+import math
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -27,14 +28,14 @@ from viewsmith.modalities.images.channels import is_photograph
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
-#: What others call the arrays, in any case: keras, MedMNIST, bunches of scikit-learn.
+#: What others call the arrays, in any case: keras, MedMNIST, bunches of scikit-learn, sets for MATLAB.
 _OTHERS = {
     "X_train": ("train_x", "train_images", "train_data"),
     "X_test": ("test_x", "test_images", "test_data"),
     "y_train": ("train_y", "train_labels"),
     "y_test": ("test_y", "test_labels"),
-    "X": ("data", "images"),
-    "y": ("target", "labels", "label"),
+    "X": ("data", "images", "fea"),
+    "y": ("target", "labels", "label", "gnd"),
 }
 _SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 
@@ -375,13 +376,17 @@ RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
     example="emg.mat --length 2s --rate 1000",
 )
 def read_mat(path: Path, request: DataOptions) -> FileContents:
-    """``X``, or the largest array of numbers, with ``y``; a cell array of recordings (channels, time)."""
+    """The arrays that `read_npz` takes, or the largest one of numbers; a cell array of recordings (channels, time)."""
     if _is_scene(request):
         request.check_no_table_options(str(path), "labels are the array y")
         return read_file(path, request)
     arrays, numbers, cells = _arrays_of(path)
-    request.check_no_table_options(str(path), "labels are the array y", "y" if "y" in arrays else None)
-    large = {name: value for name, value in (numbers | cells).items() if name != "y" and value.size > 1}
+    keys = names_of_arrays(path, list(arrays), request.or_fitted("groups"))
+    request.check_no_table_options(str(path), "labels are the array y", keys.get("y", keys.get("y_train")))
+    each = (*_LABELS_OF, "feature_names", request.or_fitted("groups"))
+    flat = {keys[key]: _flat(arrays[keys[key]]) for key in each if key in keys}
+    archive = InMemory(numbers | cells | flat)
+    large = {name: value for name, value in (numbers | cells).items() if name not in flat and value.size > 1}
     if structs := [name for name, value in arrays.items() if value.dtype.names and not large]:
         fields = name_list(list(arrays[structs[0]].dtype.names or ()))
         raise InputError(
@@ -390,13 +395,12 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         )
     if not large:
         raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
-    name = "X" if "X" in large else max(large, key=lambda each: _size(large[each]))
-    if len(large) > 1 and name != "X":
+    if keys.keys() & {"X_train", "X_test"}:
+        return read_arrays(path, archive, keys, request)
+    name = keys["X"] if keys.get("X") in large else max(large, key=lambda each: _size(large[each]))
+    if len(large) > 1 and "X" not in keys:
         say(f"{path}: {name} is read, the largest of {name_list(list(large))}")
-    y = np.asarray(arrays["y"]).ravel() if "y" in arrays else None
-    if y is not None and y.dtype.kind == "O":
-        y = np.array([str(np.asarray(each).ravel()[0]) for each in y])
-    x = large[name]
+    x, y = large[name], flat.get(keys.get("y", ""))
     if y is not None and x.ndim > 2 and len(x) != len(y) == x.shape[-1]:
         x = np.moveaxis(x, -1, 0)
         say(f"{path}: the last axis of {name}, with as many as there are labels, has the samples")
@@ -405,14 +409,34 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     if name not in cells and not (request.modality == "series" or cut):
         if rate is None or request.modality is not None or not (x.ndim == 3 or (x.ndim == 2 and y is None)):
             _say_axes(path, x, request)
-            return FileContents(x, y)
+            return read_arrays(path, InMemory({**archive, name: x}), keys | {"X": name}, request)
         say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
     return samples_of(_recordings(x, name, y, rate, str(path)), request, str(path))
+
+
+class InMemory(dict[str, np.ndarray]):
+    """Arrays by name, as an archive."""
+
+    @property
+    def files(self) -> list[str]:
+        """The names."""
+        return list(self)
+
+    def rows(self, name: str, request: DataOptions) -> np.ndarray:
+        """The array of a name."""
+        return self[name]
+
+
+def _flat(value: np.ndarray) -> np.ndarray:
+    """Labels or names of MATLAB, a row, a column or a cell array of them, (n,)."""
+    flat = value.ravel()
+    return flat if flat.dtype.kind != "O" else np.array([str(np.asarray(each).ravel()[0]) for each in flat])
 
 
 def _arrays_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
     """All arrays of a .mat file, those of numbers, and cell arrays of them."""
     import scipy.io
+    import scipy.sparse
 
     if (header := path.with_suffix(".hea")).is_file() and path.name in header.read_text(errors="replace"):
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
@@ -423,6 +447,10 @@ def _arrays_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]
     else:
         with reading(str(path), "a file of MATLAB"):
             found = scipy.io.loadmat(path)
+            for name, value in found.items():
+                if isinstance(value, scipy.sparse.spmatrix | scipy.sparse.sparray):
+                    check_size(8 * math.prod(value.shape), f"{name} in {path}", "save fewer columns")
+                    found[name] = value.toarray()
     arrays = {
         name: value for name, value in found.items() if not name.startswith("_") and isinstance(value, np.ndarray)
     }
