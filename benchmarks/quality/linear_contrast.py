@@ -61,8 +61,10 @@ from benchmarks.quality.suite import command, preferred
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.core.registry import find
 from viewsmith.data import image_squares, load_dataset
+from viewsmith.estimator.features import shrunken
 from viewsmith.evaluation.baselines import BaselineContext, pca
 from viewsmith.evaluation.protocol import evaluate_embedding
+from viewsmith.methods.linear_contrast.training import LinearContrastMethod
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.networks import MiniRocket
 from viewsmith.modalities.series.sound import LogMelPatches, mel_filters
@@ -511,11 +513,12 @@ def minirocket(x: np.ndarray, x_test: np.ndarray, seed: int) -> tuple[np.ndarray
 
 def features(model: LinearContrast, x: np.ndarray) -> np.ndarray:
     """Standardized fixed features of samples."""
-    encoder, found = model.method_.framework.encoder, []  # type: ignore[union-attr]
-    rows = model.checked_rows(x)
+    method: LinearContrastMethod = model.method_  # type: ignore[assignment]
+    rows, found = model.checked_rows(x), []
     with torch.no_grad():
         for start in range(0, len(rows), 512):
-            found.append(encoder.standardized(model.scale_rows(rows[start : start + 512])).cpu().numpy())
+            images = shrunken(model.scale_rows(rows[start : start + 512]), method.shrunk)
+            found.append(method.framework.encoder.standardized(images).cpu().numpy())
     return np.concatenate(found)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from viewsmith.core import samples
 from viewsmith.core.rows import ArrayRows
-from viewsmith.core.samples import Samples, apply_in_blocks, batches
+from viewsmith.core.samples import Samples, apply_in_blocks, batches, mapped
 
 
 def test_samples_are_scaled_when_they_are_read():
@@ -62,3 +62,17 @@ def test_few_batches_are_read_before_they_are_needed(monkeypatch, values, most):
         next(found)
         time.sleep(0.002)  # the thread reads as far as it will
         assert used <= sum(source.reads) / 8 <= used - 1 + most
+
+
+def test_a_function_of_rows_is_taken_in_blocks_as_they_are_read(monkeypatch):
+    monkeypatch.setattr(samples, "IMAGE_BLOCK", 3)
+    sizes, rows = [], torch.arange(14.0).view(7, 2)
+
+    def scale(block):
+        sizes.append(len(block))
+        return block + 1
+
+    for given in (rows + 1, Samples(rows, scale)):
+        found = mapped(given, lambda block: block.sum(1))
+        assert torch.equal(found[torch.tensor([6, 0, 3, 4])], (rows + 1).sum(1)[[6, 0, 3, 4]])
+    assert sizes == [3, 1]

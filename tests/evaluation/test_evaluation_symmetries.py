@@ -1,6 +1,7 @@
 """Tests of symmetries: which samples and groups are tested."""
 
 import numpy as np
+import pytest
 
 from viewsmith.evaluation import symmetries as module
 
@@ -33,3 +34,11 @@ def test_components_of_far_more_features_than_samples(monkeypatch):
     for one, other in zip(found, module.components(x[:20], x[20:]), strict=True):
         assert one.dtype == other.dtype == np.float32
         np.testing.assert_allclose(np.abs(one[:, :5]), np.abs(other[:, :5]), atol=0.01)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", ">u2", "float32"])
+def test_equal_samples_are_of_one_kind_in_the_order_of_their_values(dtype):
+    x = np.random.default_rng(0).integers(0, 300, (40, 2, 2)).astype(dtype)
+    x[7] = x[11]
+    expected = np.unique(x.reshape(40, -1), axis=0, return_inverse=True)[1].ravel()
+    assert np.array_equal(module.kinds_of(x), expected) and expected[7] == expected[11]

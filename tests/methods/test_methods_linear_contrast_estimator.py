@@ -34,6 +34,13 @@ class Same(ViewMaker):
         return x
 
 
+class Shade(ViewMaker):
+    """Darker samples."""
+
+    def forward(self, x, *, index=None, generator=None):
+        return x * torch.rand(len(x), 1, 1, 1, generator=generator)
+
+
 @pytest.mark.full_size
 @pytest.mark.parametrize(
     ("options", "part"),
@@ -111,6 +118,39 @@ def test_images_smaller_than_a_patch_have_features_of_all_pixels():
     """No encoder is asked for the size of images, which has no part in this method."""
     tiny = images()[:, :4, :4]
     assert np.isfinite(LinearContrast(**SMALL).fit(tiny).transform(tiny)).all()
+
+
+def test_large_images_are_reduced_before_their_views(tmp_path):
+    x = np.random.default_rng(0).integers(0, 255, (24, 81, 70, 3)).astype(np.uint8)
+    known = {"random_state": 0, "n_components": 4, "n_views": 2, "flip": 0}
+    known |= {"features_options": {"centers": 8, "reduced_to": (9, 15)}}
+    model = LinearContrast(**known).fit(x)
+    encoder = model.method_.framework.encoder
+    small = model.scale_rows(x)[:, :, :80].unflatten(2, (40, 2)).unflatten(4, (35, 2)).mean((3, 5))
+    share = float(model.method_.share_of_parts)
+    expected = (1 - share) * encoder(small) + share * sum(map(encoder, model.method_.views.parts(small))) / 4
+    np.testing.assert_allclose(model.transform(x), expected.numpy(), atol=1e-5)
+    assert model.views(x[:2], 1).shape == (2, 1, 81, 70, 3)  # of images as they are
+    model.save(tmp_path / "run")
+    assert np.array_equal(viewsmith.load(tmp_path / "run").transform(x), model.transform(x))
+
+
+@pytest.mark.parametrize(
+    ("views", "shrunk"),
+    [
+        ("turns", 2),
+        ("blur", 2),
+        ("gain", 2),
+        ("byol", 2),
+        ("neighbors", 1),  # other images, as they are
+        ("defocus", 1),  # in pixels
+        (Shade(), 1),
+    ],
+)
+def test_images_are_reduced_before_views_that_allow_it(views, shrunk):
+    x = np.random.default_rng(0).integers(0, 255, (24, 40, 40, 3)).astype(np.uint8)
+    options = {"features_options": {"centers": 4, "reduced_to": (7,)}, "n_components": 4, "n_views": 2}
+    assert LinearContrast(random_state=0, view_maker=views, **options).fit(x).method_.shrunk == shrunk
 
 
 def test_views_of_sound_are_those_that_suit_its_features():

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from viewsmith.core.errors import InputError
-from viewsmith.modalities.images.features import ImagePatches, channel_statistics
+from viewsmith.modalities.images.features import ImagePatches, channel_statistics, shrinks_by
 from viewsmith.modalities.images.patches import as_pixels, unit_of
 from viewsmith.networks import PartContext
 
@@ -100,6 +100,14 @@ def test_large_images_are_reduced_for_patches_to_every_side():
     assert len(plain.dictionaries) == len(whole.dictionaries) == 1
     for images_ in (x, crop):
         torch.testing.assert_close(whole(images_), whole.dictionaries[0](images_))
+
+
+@pytest.mark.parametrize(
+    ("shape", "sides", "by"),
+    [((255, 200, 3), (24, 48), 1), ((100, 256, 3), (24, 48), 2), ((400, 400), (), 1), ((5, 9000), (24, 48), 1)],
+)
+def test_from_twice_128_pixels_on_images_are_shrunk_first(shape, sides, by):
+    assert shrinks_by(shape, {"reduced_to": sides}) == by
 
 
 def test_no_size_of_patches_is_refused():

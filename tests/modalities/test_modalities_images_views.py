@@ -213,3 +213,10 @@ def test_unknown_recipes_and_settings_are_refused():
     assert "size = 1" in refusal(image_recipe, "moco", size=1)
     assert "0 small crops" in refusal(image_recipe, "multicrop", size=32, crops=0)
     assert "for images with 1" in refusal(ImageViews(mean=MEAN, std=STD), images(channels=1))
+
+
+def test_views_of_reduced_images_blur_by_as_much_of_the_image():
+    maker = image_recipe("byol", size=96, sigma=(1.0, 2.0))
+    small = maker.of_reduced(0.25)
+    assert small.first.sigma == small.second.sigma == (0.25, 0.5) and maker.first.sigma == (1.0, 2.0)
+    assert image_recipe("multicrop", size=96).of_reduced(0.5) is None

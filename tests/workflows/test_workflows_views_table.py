@@ -13,6 +13,7 @@ from viewsmith.core.registry import entries
 from viewsmith.evaluation.symmetries import LEAST, FeatureSpace
 from viewsmith.modalities import modality_of
 from viewsmith.networks.features import Features
+from viewsmith.workflows import views_table as module
 from viewsmith.workflows.views_table import N_VIEWS, _by_groups, affordable, views_table
 
 
@@ -167,6 +168,26 @@ def test_samples_themselves_are_not_moved():
     table = views_table(x, views=["noise"], uses=["alone"])
     own = row_of(table, "features", "features")
     assert own.ratio == 1 and own.moved == 0
+
+
+def test_features_of_mirror_images_are_computed_once(monkeypatch):
+    x, y = samples("images", 90)
+    given = {"views": ["light", "gain"], "uses": ["added"], "samples": 40, "base": "simclr"}
+    table, seen, standardized = views_table(x, y, **given), [], FeatureSpace.standardized
+    monkeypatch.setattr(FeatureSpace, "standardized", lambda self, x: seen.append(len(x)) or standardized(self, x))
+    kept = views_table(x, y, **given)
+    monkeypatch.setattr(module, "KEPT", 0)
+    computed = len(seen)
+    again = views_table(x, y, **given)
+    assert len(seen) - computed > computed
+    for others in (kept, again):
+        assert others.frame().drop(columns="seconds").equals(table.frame().drop(columns="seconds"))
+
+
+def test_large_images_are_judged_as_smaller_ones():
+    x = np.repeat(np.repeat(samples("images")[0], 22, 1), 22, 2)  # 264 pixels, shrunk to 132 first
+    table = views_table(x, views=["turns", "defocus"], uses=["alone"], samples=30)
+    assert all(math.isfinite(row.ratio) for row in table)  # also of defocus, in pixels of the images as they are
 
 
 def test_fewer_samples_where_features_take_long(monkeypatch):

@@ -97,6 +97,17 @@ def shared_tensor(rows: np.ndarray) -> Tensor:
         return torch.from_numpy(rows)
 
 
+def mapped(rows: Rows, function: Callable[[Tensor], Tensor]) -> Rows:
+    """Rows of which a function is taken when they are read, in blocks, as they may be much larger than its values."""
+    if isinstance(rows, Tensor):
+        return apply_in_blocks(function, rows, IMAGE_BLOCK)
+
+    def scale(block: Tensor) -> Tensor:
+        return torch.cat([function(rows.scale(part)) for part in block.split(IMAGE_BLOCK)])
+
+    return Samples(rows.rows, scale, rows.device)
+
+
 def batches(rows: Rows, indices: Iterable[Tensor] | Iterable[slice]) -> Iterator[Tensor]:
     """``rows[index]`` for each index in turn; rows on disk are read a few batches ahead."""
     return rows.ahead(indices) if isinstance(rows, Samples) else (rows[index] for index in indices)

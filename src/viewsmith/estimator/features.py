@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find, get, names
-from viewsmith.core.samples import Rows
+from viewsmith.core.samples import Rows, mapped
 from viewsmith.core.tensors import load_weights
 from viewsmith.data.places import downloaded
 from viewsmith.estimator.options import MODULE, check_given_again, check_part_options
@@ -34,11 +35,32 @@ def named_features(
     row_shape: tuple[int, ...],
     layer: nn.Module | None,
     options: Mapping[str, Any] | None = None,
+    shrunk: int = 1,
 ) -> Features:
-    """Registered features with their options, not yet fitted."""
-    context = PartContext(row_shape, modality.channels(row_shape), name=name, layer=layer)
+    """Registered features with their options, not yet fitted, of `shrunken` images."""
+    shape = row_shape if shrunk == 1 else (row_shape[0] // shrunk, row_shape[1] // shrunk, *row_shape[2:])
+    context = PartContext(shape, modality.channels(row_shape), name=name, layer=layer)
     found: Features = find("features", name, modality.name).build(context, **options or {})
     return found
+
+
+def shrinks(name: str, modality: Modality, row_shape: tuple[int, ...], options: Mapping[str, Any] | None) -> int:
+    """By how much images can be shrunk before anything is done for these features."""
+    entry = get("features", name, modality.name)
+    rule = None if entry is None else entry.tag("shrinks_by")
+    if entry is None or rule is None:
+        return 1
+    return int(rule(row_shape, {option: each.default for option, each in entry.options.items()} | dict(options or {})))
+
+
+def shrunken(x: Tensor, by: int) -> Tensor:
+    """Images (B, C, H, W) whose pixels are means of `by` x `by` pixels; others as they are, if `by` is 1."""
+    return x if by == 1 else F.avg_pool2d(x.float(), by)
+
+
+def shrunken_rows(x: Rows, by: int) -> Rows:
+    """Scaled images that are `shrunken` when they are read."""
+    return x if by == 1 else mapped(x, lambda block: shrunken(block, by))
 
 
 def rows_to_fit(x: Rows, generator: torch.Generator) -> Tensor:
@@ -46,16 +68,18 @@ def rows_to_fit(x: Rows, generator: torch.Generator) -> Tensor:
     chosen = torch.arange(len(x))
     if len(x) > FITTED:
         chosen = torch.randperm(len(x), generator=generator)[:FITTED].sort().values
-    return x[chosen.to(x.device)]
+    return torch.cat([x[part.to(x.device)] for part in chosen.split(BLOCK)])
 
 
 def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
     """The default features of the modality, fitted to samples `X` of a fitted model without labels: float32
     (n, n_features) of `X`, and of each of the `others`."""
-    modality, facts, rows = model.modality_, model.facts_, model.samples(X)
+    modality, facts = model.modality_, model.facts_
     generator = torch.Generator().manual_seed(derive_seed(facts.seed, "features"))
     name, options = modality.features_for(facts.statistics)
-    features = named_features(name, modality, facts.row_shape, model.scaler_, options)
+    by = shrinks(name, modality, facts.row_shape, options)
+    features = named_features(name, modality, facts.row_shape, model.scaler_, options, by)
+    rows = shrunken_rows(model.samples(X), by)
     features.to(rows.device).fit(rows_to_fit(rows, generator), generator)
 
     def of(rows: Rows) -> np.ndarray:
@@ -63,7 +87,7 @@ def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
         with torch.no_grad():
             return np.concatenate([features(rows[start : start + BLOCK]).cpu().numpy() for start in starts])
 
-    return [of(rows), *(of(model.samples(other)) for other in others)]
+    return [of(rows), *(of(shrunken_rows(model.samples(other), by)) for other in others)]
 
 
 # ---- features that an estimator is given ----------------------------------------------------------------------------
@@ -115,8 +139,9 @@ def choose_features(
     return text, {"n_features": features_of_function(given, data.layer, data.x[:2]).shape[1]}, None
 
 
-def make_features(plan: BuildContext[Any], modality: Modality) -> Features:
-    """The features that `choose_features` has chosen, not yet fitted; copies of modules of the user."""
+def make_features(plan: BuildContext[Any], modality: Modality, shrunk: int = 1) -> Features:
+    """The features that `choose_features` has chosen, not yet fitted, of `shrunken` images;
+    copies of modules of the user."""
     given, facts, layer = plan.options.features, plan.facts, plan.layer
     name, known = facts.features, facts.features_options
     assert layer is not None
@@ -126,7 +151,7 @@ def make_features(plan: BuildContext[Any], modality: Modality) -> Features:
             load_weights(model._modules(), plan.inputs, "the model of the features")
         return ModelFeatures(model, known["n_features"], layer)
     if not name.startswith(MODULE):
-        return named_features(name, modality, facts.row_shape, layer, known)
+        return named_features(name, modality, facts.row_shape, layer, known, shrunk)
     if isinstance(given, str):
         check_given_again("features", name, "features")
     if isinstance(given, Features):

@@ -82,6 +82,16 @@ def nearest(queries: np.ndarray, rows: np.ndarray, kinds: np.ndarray) -> np.ndar
     return found
 
 
+def kinds_of(x: np.ndarray) -> np.ndarray:
+    """A number of each sample (n, ...), the same for equal samples: their place in the order of values."""
+    rows = x.reshape(len(x), -1)
+    if rows.dtype.kind != "u":
+        return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    # Whole rows of bytes, highest first, are in the same order, and quick.
+    rows = np.ascontiguousarray(rows, rows.dtype.newbyteorder(">"))
+    return np.unique(rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel(), return_inverse=True)[1]
+
+
 def ratio_of_medians(distances: np.ndarray, of_samples: np.ndarray) -> float:
     """The median of distances, over that of samples."""
     return float(np.median(distances) / max(float(np.median(of_samples)), 1e-12))
@@ -187,13 +197,13 @@ def symmetries(
     most = min(SAMPLES, max(4 * FEWEST, BYTES // max(1, math.prod(x.shape[1:]) * x.dtype.itemsize)))
     rows = np.sort(rng.permutation(len(x))[:most])
     x = np.asarray(x[rows])
-    _, kinds = np.unique(x.reshape(len(x), -1), axis=0, return_inverse=True)
+    kinds = kinds_of(x)
     if kinds.max(initial=-1) + 1 < FEWEST:
         raise InputError(
             f"{kinds.max(initial=-1) + 1} different samples, expected at least {FEWEST} to test symmetries: "
             "give more samples, or set the rates of views, such as flip=0"
         )
-    kinds = kinds.ravel() if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
+    kinds = kinds if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
     kind = modality_of(modality)
     plain = transformations or kind.transformations_of(x)
     if not plain:

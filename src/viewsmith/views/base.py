@@ -106,6 +106,11 @@ class ViewMaker(nn.Module):
         """How much of the representation of samples like `x`, (n, ...), is the mean of their parts: 0 to 1/2."""
         return 0.0
 
+    def of_reduced(self, scale: float) -> "ViewMaker | None":
+        """The maker whose views of images reduced to `scale` of their sides are about the reduced views of images, or
+        None: there is none, views depend on the size of images."""
+        return None
+
     def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         """Augment both views of a pair, or only the second (`views_made`). May be overridden."""
         ids = pair.ids or (None, None)
@@ -335,6 +340,13 @@ class PairMaker(nn.Module):
             pair = self(x, index=index, generator=generator)
             drawn += [pair.first, pair.second] if alike or not drawn else [pair.second]
         return drawn[:number]
+
+    def of_reduced(self, scale: float) -> "PairMaker | None":
+        """The same with `ViewMaker.of_reduced` of all makers, or None."""
+        makers = [maker.of_reduced(scale) for maker in self.makers]
+        if any(maker is None for maker in makers) or self.refreshed:
+            return None
+        return PairMaker([maker for maker in makers if maker is not None], changes_shape=self.changes_shape)
 
     def symmetric_copies(self, x: Tensor) -> list[Tensor]:
         """Copies of samples (B, ...) by the symmetries of the first maker that has some; else the samples alone."""

@@ -6,6 +6,7 @@ and with labels the accuracy of its representation.
 """
 
 import dataclasses
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from viewsmith.core.random import stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
 from viewsmith.data.labels import Target, missing_labels, numbers_of, without_label
-from viewsmith.estimator.features import choose_features, named_features
+from viewsmith.estimator.features import choose_features, named_features, shrinks, shrunken, shrunken_rows
 from viewsmith.estimator.fitting import scale
 from viewsmith.estimator.inputs import given_to_fit, signal_of
 from viewsmith.estimator.model import make_views
@@ -32,7 +33,7 @@ from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.estimator.resolve import resolved, view_entries
 from viewsmith.estimator.rows import unscaled
 from viewsmith.evaluation.protocol import score_embedding
-from viewsmith.evaluation.symmetries import FeatureSpace, nearest, ratio_of_medians
+from viewsmith.evaluation.symmetries import FeatureSpace, kinds_of, nearest, ratio_of_medians
 from viewsmith.methods.linear_contrast.estimator import LinearContrast
 from viewsmith.methods.linear_contrast.training import FOLDS, RIDGES, Sums, choose, solve
 from viewsmith.modalities import Modality, detect
@@ -47,7 +48,7 @@ SCORED = 1000
 FEWEST = 20  # samples
 DIRECTIONS = 512  # that features are reduced to: those that views of random samples span
 WIDEST = 256  # columns
-COPIES = 8  # of a sample, if views are mirrored and turned
+COPIES, KEPT = 8, 2**26  # copies of a sample, if views are mirrored and turned; their features that are kept
 DRAWS = 100  # of samples, for standard errors
 SAME = 1e-3  # part of the distance to the nearest other sample by which a view differs
 SECONDS, PART = 20.0, 0.6  # of a row, and the part of them for features
@@ -217,15 +218,19 @@ class Judge:
     options: Any  # of all settings
     space: FeatureSpace  # fitted to the samples
     kinds: np.ndarray  # (n,): equal for equal samples
-    scored: Tensor | None  # scaled
+    scored: Tensor | None  # scaled, and shrunken
     labels: tuple[np.ndarray, np.ndarray] | None  # of the samples, and of those that are scored
     target: Target
     seed: int
+    shrunk: int  # by how much images are shrunk for the features
+    x: Tensor = field(init=False)  # scaled samples, shrunken
     own: np.ndarray = field(init=False)
     standard_scored: Tensor | None = field(init=False)
     baseline: dict[str, np.ndarray] = field(init=False, default_factory=dict)
+    copies: dict[bytes, Tensor] = field(init=False, default_factory=dict)  # features by the content of images
 
     def __post_init__(self) -> None:
+        self.x = shrunken_rows(self.data.x, self.shrunk)[:]
         self.own = nearest(self.space.coordinates, self.space.coordinates, self.kinds)
         self.standard_scored = None if self.scored is None else self.space.standardized(self.scored)
 
@@ -265,7 +270,7 @@ class Judge:
         if self.scored is not None and self.standard_scored is not None:
             solution = solve(*sums.all_but(None).covariances(), choice.ridge, choice.n_components)
             weights = basis @ solution.weights().float() @ rotation(len(solution.signal))
-            pair = (self.data.x[:], self.space.standard), (self.scored, self.standard_scored)
+            pair = (self.x, self.space.standard), (self.scored, self.standard_scored)
             found |= self.scores_of(*(self.represented(maker, x, standard, weights) for x, standard in pair))
         return found
 
@@ -279,12 +284,15 @@ class Judge:
         """Standardized features of views of all samples, (n, `N_VIEWS`, d)."""
         if any(each.needs_loss for each in maker.makers):
             raise InputError("these views depend on a loss that is trained, and none is trained here")
-        generator, x = stream(self.seed, "views"), self.data.x[:]
+        small = maker if self.shrunk == 1 else maker.of_reduced(1 / self.shrunk)
+        generator, x = stream(self.seed, "views"), self.data.x[:] if small is None else self.x
+        maker = small or maker
         maker.prepare(self.data.x)
         drawn = maker.several(x, N_VIEWS, index=torch.arange(len(x)), generator=generator)
         maker.release()
         if drawn[0].shape != x.shape:
             raise InputError("these views have another shape than samples")
+        drawn = drawn if small else [shrunken(view, self.shrunk) for view in drawn]
         # The second view first: of makers that leave the first one unchanged, it is the view.
         return torch.stack([self.space.standardized(view) for view in (*drawn[1:], drawn[0])], 1)
 
@@ -317,8 +325,18 @@ class Judge:
             for start in range(0, len(x), 256):
                 block = slice(start, start + 256)
                 each = maker.symmetric_copies(x[block])[number]
-                found[block] += self.space.standardized(each) @ weights
+                found[block] += self.of_copies(each) @ weights
         return found / len(copies)
+
+    def of_copies(self, x: Tensor) -> Tensor:
+        """Standardized features of a block of copies, of which mirror images are the same in most rows."""
+        key = hashlib.blake2b(x.contiguous().numpy().data, digest_size=16).digest()
+        found = self.copies.get(key)
+        if found is None:
+            found = self.space.standardized(x)
+            if sum(each.numel() for each in self.copies.values()) < KEPT:
+                self.copies[key] = found
+        return found
 
     def scores_of(self, train: Tensor, test: Tensor) -> dict[str, float]:
         """Scores of representations, and differences to those of the features with standard errors."""
@@ -433,22 +451,23 @@ def views_table(
     if n < FEWEST:
         raise InputError(f"{n} samples whose views are drawn, expected at least {FEWEST}: give more samples")
     data = scale(kind, rows[order[:n]], "auto", torch.device("cpu"), seed, None, signal=signal_of(context))
-    features = _fitted(kind, data)
+    features, shrunk = _fitted(kind, data)
     if samples is None:
         more = 0 if labels is None else min(SCORED, len(held_out) or len(order) - n)
-        n = affordable(features, data.x[:64], n, more, seconds)
+        n = affordable(features, shrunken_rows(data.x, shrunk)[:64], n, more, seconds)
         few = data.rows[:n]
         data = dataclasses.replace(data, rows=few, x=kind.scaled(unscaled(few), data.layer))
     scored = None if labels is None else held_out[:SCORED] if len(held_out) else order[n : n + SCORED]
     judge = Judge(
         data,
         options,
-        FeatureSpace(features, data.x[:]),
-        np.unique(np.asarray(data.rows).reshape(n, -1), axis=0, return_inverse=True)[1].ravel(),
-        None if scored is None else kind.scaled(unscaled(rows[scored]), data.layer)[:],
+        FeatureSpace(features, shrunken_rows(data.x, shrunk)[:]),
+        kinds_of(np.asarray(data.rows)),
+        None if scored is None else shrunken_rows(kind.scaled(unscaled(rows[scored]), data.layer), shrunk)[:],
         None if labels is None or scored is None else (labels[order[:n]], labels[scored]),
         target or "class",
         seed,
+        shrunk,
     )
     table = ViewsTable(samples=n, scored=0 if scored is None else len(scored))
     base_options = resolved_plan(data, options, names, options.view_options or {}).options.view_options
@@ -492,12 +511,13 @@ def _labeled(order: np.ndarray, labels: np.ndarray, target: Target | None) -> tu
     return order[~missing[order]], target
 
 
-def _fitted(kind: Modality, data: TrainingData) -> Features:
-    """The modality's default features, fitted to samples."""
+def _fitted(kind: Modality, data: TrainingData) -> tuple[Features, int]:
+    """The modality's default features, fitted to samples, and by how much images are shrunk for them."""
     name, options, _ = choose_features("auto", None, data)
-    features = named_features(name, kind, data.row_shape, data.layer, options)
-    features.fit(data.x[:], stream(data.seed, "features"))
-    return features
+    by = shrinks(name, kind, data.row_shape, options)
+    features = named_features(name, kind, data.row_shape, data.layer, options, by)
+    features.fit(shrunken_rows(data.x, by)[:], stream(data.seed, "features"))
+    return features, by
 
 
 def affordable(features: Features, x: Tensor, n: int, scored: int, seconds: float) -> int:

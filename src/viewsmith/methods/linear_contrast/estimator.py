@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Self
 
 from torch import nn
 
-from viewsmith.core.errors import InputError, say
+from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import Bounds, find, names, register
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.features import choose_features, make_features
+from viewsmith.estimator.features import choose_features, make_features, shrinks
 from viewsmith.estimator.model import make_views, modality_in
 from viewsmith.estimator.options import MODULE, OF_TRAINING
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, of_record, recorded, text_of
@@ -21,8 +21,8 @@ from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
 from viewsmith.modalities import Modality
-from viewsmith.modalities.images.channels import MOST_SIDE, size_of
 from viewsmith.networks.projected import ProjectedFeatures
+from viewsmith.views.base import PairMaker
 
 #: Most columns of n samples: one for `SAMPLES_OF_COLUMN` samples, but no fewer and no more than these. A linear
 #: classifier of 256 columns of 5,000 images already fits noise.
@@ -177,11 +177,6 @@ class LinearContrast(ViewsmithEstimator):
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         features, of_features, weights = choose_features(options.features, options.features_options, data)
-        if of_features.get("reduced_to") and max(data.row_shape[:2]) > MOST_SIDE:
-            say(
-                f"images of {size_of(data.row_shape)} are reduced for the patches, after their views were made: those "
-                "of 96 pixels (image_size, --image-size 96) take a fraction of the time, with about the same result"
-            )
         width = options.n_components
         if width == "auto":
             width = min(max(len(data.x) // SAMPLES_OF_COLUMN, FEWEST_COLUMNS), MOST_COLUMNS)
@@ -194,7 +189,8 @@ class LinearContrast(ViewsmithEstimator):
 
     def _build(self, plan: BuildContext[LinearContrastFacts]) -> LinearContrastMethod:
         options, facts = plan.options, plan.facts
-        features = make_features(plan, modality_in(plan))
+        shrunk, small_views = smaller(plan)
+        features = make_features(plan, modality_in(plan), shrunk)
         encoder = ProjectedFeatures(features, facts.n_components, facts.appended_pca)
         views = make_views(plan, encoder)
         if any(maker.needs_loss for maker in views.makers):
@@ -212,7 +208,18 @@ class LinearContrast(ViewsmithEstimator):
             batch_size=options.batch_size,
             max_samples=options.max_samples,
             minutes=options.minutes,
+            shrunk=shrunk,
+            small_views=small_views,
         )
+
+
+def smaller(plan: BuildContext[LinearContrastFacts]) -> tuple[int, PairMaker | None]:
+    """By how much images are shrunk before their views, and the makers of these: as far as the features allow it, if no
+    view depends on the size of the image."""
+    facts = plan.facts
+    by = shrinks(facts.features, modality_in(plan), facts.row_shape, facts.features_options)
+    views = make_views(plan, nn.Identity()).of_reduced(1 / by) if by > 1 else None
+    return (1 if views is None else by), views
 
 
 # ---- beside a training ----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Method, Phase
-from viewsmith.estimator.features import rows_to_fit
+from viewsmith.estimator.features import rows_to_fit, shrunken, shrunken_rows
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.losses.gaussian_contrast import critic_weights
 from viewsmith.networks.projected import MOST_CONSTANT, ODDS, leading_axes
@@ -245,13 +245,14 @@ class Graph(nn.Module):
     def __init__(self, method: "LinearContrastMethod") -> None:
         super().__init__()
         encoder = method.framework.encoder
-        self.features, self.views = encoder.features, method.views
+        self.features, self.views = encoder.features, method.small_views
         weights, offset = encoder.as_linear()
         self.register_buffer("weights", weights)
         self.register_buffer("offset", offset)
-        self.share = float(method.share_of_parts)
+        self.share, self.shrunk = float(method.share_of_parts), method.shrunk
 
     def forward(self, x: Tensor) -> Tensor:
+        x = shrunken(x, self.shrunk)
         found = self._mean(self.views.symmetric_copies(x))
         return (1 - self.share) * found + self.share * self._mean(self.views.parts(x)) if self.share else found
 
@@ -263,7 +264,7 @@ class Graph(nn.Module):
 class LinearContrastMethod(Method):
     """Fixed features, view makers, and the linear map that solves the contrast; no step of it is a gradient step.
     `ridge` and `n_components` are chosen on held-out samples if they are None; after `minutes` no further block is
-    added."""
+    added. Images are `shrunk` before their `small_views`, those of smaller images."""
 
     share_of_parts: Tensor
 
@@ -279,9 +280,12 @@ class LinearContrastMethod(Method):
         batch_size: int,
         max_samples: int | None,
         minutes: float | None = None,
+        shrunk: int = 1,
+        small_views: PairMaker | None = None,
     ) -> None:
         super().__init__()
         self.framework, self.views = framework, views
+        self.shrunk, self.of_small = shrunk, small_views
         self.view_names = f"the views {view_names}".rstrip()
         self.n_views, self.ridge, self.n_components = n_views, ridge, n_components
         self.batch_size, self.max_samples, self.minutes = batch_size, max_samples, minutes
@@ -291,19 +295,24 @@ class LinearContrastMethod(Method):
         self.sums: Sums | None = None
         self.facts: dict[str, Any] = {}
 
+    @property
+    def small_views(self) -> PairMaker:
+        """The view makers of images after they are shrunk."""
+        return self.views if self.of_small is None else self.of_small
+
     def phases(self) -> list[Phase]:
         return [Phase("moments", 0, [], start=self.solve_for)]
 
     def initialize(self, x: Rows, seed: int) -> None:
         """Fit the features, and the directions to which they are reduced, to random rows and their views."""
-        generator = stream(seed, "features")
-        rows = rows_to_fit(x, generator)
-        self.share_of_parts.fill_(self.views.share_of_parts(rows))
-        self.views.prepare(x)
+        generator, views = stream(seed, "features"), self.small_views
+        rows = rows_to_fit(shrunken_rows(x, self.shrunk), generator)
+        self.share_of_parts.fill_(views.share_of_parts(rows))
+        views.prepare(x)
         draws = stream(seed, "spanning views", device=x.device)
         encoder = self.framework.encoder
-        encoder.fit(rows, generator, lambda rows: self.views(rows, generator=draws).second)
-        self.views.release()
+        encoder.fit(rows, generator, lambda rows: views(rows, generator=draws).second)
+        views.release()
         if not encoder.varies:
             raise InputError("the features do not vary: all samples are equal to them; give others, or other features")
 
@@ -322,11 +331,14 @@ class LinearContrastMethod(Method):
         """Representation of scaled samples, (B, n_components): the mean over their symmetric copies and parts."""
 
         def mean(rows: Tensor) -> Tensor:
-            copies = self.views.symmetric_copies(rows)
+            rows = shrunken(rows, self.shrunk)
+            copies = self.small_views.symmetric_copies(rows)
             found = torch.stack([self.framework.represent(copy, output) for copy in copies]).mean(0)
             if not (share := float(self.share_of_parts)):
                 return found
-            parts = torch.stack([self.framework.represent(part, output) for part in self.views.parts(rows)]).mean(0)
+            parts = torch.stack([self.framework.represent(part, output) for part in self.small_views.parts(rows)]).mean(
+                0
+            )
             return (1 - share) * found + share * parts
 
         return self.views.represent(mean, x)
@@ -346,7 +358,7 @@ class LinearContrastMethod(Method):
     @torch.no_grad()
     def moments(self, rows: Rows, seed: int) -> Sums:
         """Moments of scaled rows, which have to be the pool of view makers that need one (`prepare`)."""
-        n, device = len(rows), rows.device
+        rows, n, device = shrunken_rows(rows, self.shrunk), len(rows), rows.device
         chosen = torch.randperm(n, generator=stream(seed, "samples"))[: self.max_samples]
         at_once = max(1, VALUES // rows[:1].numel())
         size = min(self.batch_size, at_once, max(1, len(chosen) // (2 * FOLDS)))
@@ -357,7 +369,7 @@ class LinearContrastMethod(Method):
         blocks = zip(parts, indices, batches(rows, indices), strict=True)
         for (number, _), index, x in with_progress(blocks, "views", len(parts), "blocks"):
             generator = stream(seed, "views", number, device=device)
-            drawn = self.views.several(x, self.n_views, index=index, generator=generator)
+            drawn = self.small_views.several(x, self.n_views, index=index, generator=generator)
             sums.folds[number % FOLDS].add(torch.stack([self.framework.encoder.reduced(view) for view in drawn], 1))
             done += len(index)
             if self.minutes is not None and time.monotonic() - self.made_at > 60 * self.minutes and done < len(chosen):

@@ -1,7 +1,8 @@
 """Features of images: a dictionary of patches with statistics of the channels and small pixels; networks of timm."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -19,6 +20,14 @@ from viewsmith.networks.features import Features, NetworkFeatures
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SMALL = 8  # pixels of a side of the small image
 PIXELS = 100_000  # of which the principal channels are found
+DETAIL = 8 / 3  # times the largest size that patches see: 128 pixels
+
+
+def shrinks_by(row_shape: Sequence[int], options: Mapping[str, Any]) -> int:
+    """Number of pixels of each side whose mean is a pixel of the images that views are made of: these are at least
+    `DETAIL` times as large as patches see, which leaves crops some detail."""
+    longest, shortest = max(row_shape[:2]), min(row_shape[:2])
+    return max(1, min(int(longest / (DETAIL * max(options["reduced_to"], default=math.inf))), shortest // SMALL))
 
 
 @register(
@@ -27,6 +36,7 @@ PIXELS = 100_000  # of which the principal channels are found
     help="learned patches, statistics of the channels and small pixels",
     modalities="images",
     source="Coates, Lee and Ng 2011",
+    shrinks_by=shrinks_by,
 )
 class ImagePatches(Features):
     """Responses to dictionaries of patches, averaged over regions, with statistics of channels: images (B, C, H, W).

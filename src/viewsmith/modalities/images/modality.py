@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MOST_CHANNELS = 500
 DEEP = ("uint16", "float32")  # types of images beside uint8
 SHOWN = 6  # channels that a report shows beside the samples
+BLOCK = 256  # images whose pixels are averaged at once
 EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
 
@@ -173,9 +174,10 @@ def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray
     import torch
 
     pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2)
-    pixels = pixels.float() / scale
     size = (min(side, x.shape[1]), min(side, x.shape[2]))
-    return torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()
+    # In blocks: floats of all images at once would take several times their memory.
+    found = [torch.nn.functional.adaptive_avg_pool2d(block.float() / scale, size) for block in pixels.split(BLOCK)]
+    return torch.cat(found).flatten(1).double().numpy()
 
 
 def _check_type(dtype: Any, row_shape: Sequence[int] | None, estimator: Any) -> None:

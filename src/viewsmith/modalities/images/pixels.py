@@ -5,7 +5,7 @@ range, from the 0.1 to the 99.9 percentile of the training images, so that netwo
 bits; what lies beyond is not clipped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -52,7 +52,13 @@ class PixelLatents(Latents):
         return (((u + 1) / 2 - self.center) / self.scale).to(x.dtype)
 
 
-BLOCK = 4096  # images that are counted at once
+BLOCK, BLOCK_PIXELS = 4096, 2**24  # images that are counted at once, and their pixels
+
+
+def image_blocks(x: Tensor | RowSource) -> Iterator[Tensor]:
+    """Images (n, H, W, ...) in order, in blocks."""
+    size = max(1, min(BLOCK, BLOCK_PIXELS // (x.shape[1] * x.shape[2])))
+    return (block for rows in tensor_blocks(x) for block in rows.split(size))
 
 
 class Pixels(nn.Module):
@@ -87,7 +93,7 @@ class Pixels(nn.Module):
             # From the histogram of each channel: exact, and without a float copy of the images.
             values = torch.arange(256, dtype=torch.float64) / 255
             counts = torch.zeros(self.channels, 256, dtype=torch.int64)
-            for part in (rows for block in tensor_blocks(x) for rows in block.split(BLOCK)):
+            for part in image_blocks(x):
                 planes = part.reshape(-1, self.channels)
                 counts += torch.stack([torch.bincount(planes[:, c].int(), minlength=256) for c in range(self.channels)])
             frequency = (counts.sum(0, keepdim=True).expand_as(counts) if scaling == "global" else counts).double()
@@ -157,7 +163,7 @@ class Intensities(Pixels):
         self.span.copy_(torch.from_numpy(np.where(high > low, high - low, 1)))
         if scaling != "none":
             count, total, squares = 0, *torch.zeros(2, self.channels, dtype=torch.float64)
-            for part in (rows for block in tensor_blocks(x) for rows in block.split(BLOCK)):
+            for part in image_blocks(x):
                 # Values beyond the range, such as dust, would otherwise make the deviation.
                 unit = self.to_unit(part).double().clamp_(0, 1)
                 count += unit.shape[0] * unit.shape[2] * unit.shape[3]

@@ -92,19 +92,27 @@ SMALLEST = 1e-4  # value whose power is taken in place of smaller ones
 
 class ValueViews(ViewMaker):
     """A random change of images (B, C, H, W) in the ranges of their channels, about 0 to 1, which `mean` and `std`
-    scale."""
+    scale; `of_any_size`: it is the same for smaller images."""
 
     mean: Tensor
     std: Tensor
     static_step = True
 
     def __init__(
-        self, change: Callable[[Tensor, Generator], Tensor], mean: Sequence[float], std: Sequence[float], clips: bool
+        self,
+        change: Callable[[Tensor, Generator], Tensor],
+        mean: Sequence[float],
+        std: Sequence[float],
+        clips: bool,
+        of_any_size: bool = True,
     ) -> None:
         super().__init__()
-        self.change, self.clips = change, clips
+        self.change, self.clips, self.of_any_size = change, clips, of_any_size
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1).float(), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1).float(), persistent=False)
+
+    def of_reduced(self, scale: float) -> "ValueViews | None":
+        return self if self.of_any_size else None
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: Generator = None) -> Tensor:
         mean, std = self.mean.to(x), self.std.to(x)
@@ -172,9 +180,11 @@ def registration_shift(u: Tensor, pixels: int, generator: Generator = None) -> T
     return u
 
 
-def _views(context: ViewContext, change: Callable[[Tensor, Generator], Tensor]) -> ValueViews:
-    statistics = context.statistics
-    return ValueViews(change, statistics["pixel_mean"], statistics["pixel_scale"], "dtype" not in statistics)
+def _views(
+    context: ViewContext, change: Callable[[Tensor, Generator], Tensor], *, of_any_size: bool = True
+) -> ValueViews:
+    mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
+    return ValueViews(change, mean, std, "dtype" not in context.statistics, of_any_size)
 
 
 def _several(context: ViewContext, name: str) -> ViewContext:
@@ -209,12 +219,12 @@ def _background(context: ViewContext, *, background_strength: Strength = 0.05) -
     strengths=at(shot_noise=(0.05, 0.1), read_noise=(0.025, 0.05)),
 )
 def _detector_noise(context: ViewContext, *, shot_noise: Strength = 0.05, read_noise: Strength = 0.0) -> ValueViews:
-    return _views(context, lambda u, g: detector_noise(u, shot_noise, read_noise, g))
+    return _views(context, lambda u, g: detector_noise(u, shot_noise, read_noise, g), of_any_size=False)
 
 
 @view("defocus", help="images out of focus: means in a disk", strengths=at(defocus_radius=(1.0, 2.0)))
 def _defocus(context: ViewContext, *, defocus_radius: Annotated[float, Bounds(gt=0, le=50)] = 1.0) -> ValueViews:
-    return _views(context, lambda u, g: defocus(u, defocus_radius, g))
+    return _views(context, lambda u, g: defocus(u, defocus_radius, g), of_any_size=False)
 
 
 @view("channel-dropout", help="channels of images left out, one always stays", strengths=at(dropout_rate=(0.25, 0.5)))
@@ -224,4 +234,6 @@ def _channel_dropout(context: ViewContext, *, dropout_rate: Chance = 0.25) -> Va
 
 @view("registration", help="channels moved by some pixels against the first one", strengths=at(shift_pixels=(1, 2)))
 def _registration(context: ViewContext, *, shift_pixels: Annotated[int, Bounds(ge=1, le=100)] = 1) -> ValueViews:
-    return _views(_several(context, "registration"), lambda u, g: registration_shift(u, shift_pixels, g))
+    return _views(
+        _several(context, "registration"), lambda u, g: registration_shift(u, shift_pixels, g), of_any_size=False
+    )

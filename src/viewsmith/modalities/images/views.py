@@ -4,6 +4,7 @@ Parameters are drawn for all images at once (`ImageViews.draw`) and applied in a
 torchvision's order: crop, flip, colors, gray, blur, solarize; then turns.
 """
 
+import copy
 import inspect
 import itertools
 import math
@@ -173,6 +174,11 @@ class ImageViews(ViewMaker):
         mirrored = self.upside_down > 0 and not (self.turn > 0 and self.flip > 0)
         return copies + [copy.flip(2) for copy in copies] if mirrored else copies
 
+    def of_reduced(self, scale: float) -> "ImageViews":
+        reduced = copy.copy(self)  # without a weight that is trained or saved
+        reduced.sigma = self.sigma[0] * scale, self.sigma[1] * scale
+        return reduced
+
     def parts(self, x: Tensor) -> list[Tensor]:
         if self.scale[0] == 1 or self.turns:
             return []
@@ -303,6 +309,11 @@ class PairedImageViews(ViewMaker):
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.second(x, index=index, generator=generator)
+
+    def of_reduced(self, scale: float) -> "PairedImageViews | None":
+        if self.local is not None:
+            return None
+        return PairedImageViews(self.first.of_reduced(scale), self.second.of_reduced(scale))
 
     def symmetric_copies(self, x: Tensor) -> list[Tensor]:
         return self.first.symmetric_copies(x)
