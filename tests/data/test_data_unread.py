@@ -1,5 +1,6 @@
 """Files and folders that are not read: the line that converts them is run as it stands, and its result is read."""
 
+import gzip
 import re
 import shlex
 import subprocess
@@ -223,6 +224,20 @@ def test_tables_of_text(tmp_path, monkeypatch, name, text, shape):
     (tmp_path / name).write_text(text)
     data = follow(refusal(load_dataset, tmp_path / name), tmp_path, monkeypatch)
     assert len(data.x) == shape[0] and data.x.shape[1] >= shape[1]
+
+
+def test_texts_that_are_told_by_their_first_lines(tmp_path, monkeypatch):
+    path = tmp_path / "a1a.txt"
+    path.write_text("-1 3:1 11:0.5 14:1 19:1\n+1 2:1 5:1 9:3\n" * 10)
+    assert follow(refusal(load_dataset, path), tmp_path, monkeypatch).x.shape == (20, 19)
+    path.write_text("1 10:30 11:45 12:50\n2 10:30 11:45 10:50\n" * 10)  # times of day
+    assert len(load_dataset(path, header="no").x) == 20
+    series = '!Series_title\t"a"\n\n!series_matrix_table_begin\n"ID_REF"\t"GSM1"\t"GSM2"\t"GSM3"\n'
+    series += "".join(f'"{i}_at"\t{i}.5\t{i * i}\t3\n' for i in range(6)) + "!series_matrix_table_end\n"
+    path = tmp_path / "GSE1_series_matrix.txt.gz"
+    path.write_bytes(gzip.compress(series.encode()))
+    found = follow(refusal(load_dataset, path), tmp_path, monkeypatch)
+    assert len(found.x) == 3 and {"0_at", "5_at"} < set(found.feature_names)
 
 
 @pytest.mark.parametrize("content", [b"", b"one line", b"a b\nc\nd e f\n", b"\xff\xfe\0\1\n\0\n", b"a b\n"])

@@ -194,6 +194,8 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         several = path.read_bytes().count(b"\n//") > 1
         line = command(path, _UNIPROT, "" if several else _WINDOWS)
         raise InputError(f"{path} is {_UNIPROT.what}{'' if several else '; one is cut into windows of 100'}: {line}")
+    elif extension.replace(".gz", "") in _NO_FORMAT and (form := _by_first_lines(path)):
+        pass
     elif extension not in DICOM and _is_dicom(path):
         raise InputError(f"{path} is a DICOM file without its ending: rename it to {path.name}.dcm")
     if form is not None:
@@ -209,6 +211,14 @@ _DICOM = Format(
     "b = [(f, os.path.join({out}, str(f.relative_to(a)) + '.dcm')) for f in a.rglob('*') if f.is_file()]; "
     "[(os.makedirs(os.path.dirname(g), exist_ok=True), shutil.copy(f, g)) for f, g in b if f.name != 'DICOMDIR']",
     suffix="_dcm",
+)
+
+
+_GEO = Format(
+    "a series of GEO, with samples in columns",
+    "import pandas as pd; pd.read_csv({path}, sep=chr(9), comment='!', index_col=0).T.to_csv({out}, "
+    "index_label='sample')",
+    suffix=".csv",
 )
 
 
@@ -241,6 +251,23 @@ def _is_dicom(path: Path) -> bool:
 def _starts_like_uniprot(path: Path) -> bool:
     with path.open("rb") as file:
         return re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", file.read(200)) is not None
+
+
+def _by_first_lines(path: Path) -> Format | None:
+    """The format of a text that its first lines tell."""
+    try:
+        with open_packed(path) as file:
+            lines = [line.partition(b"#")[0] for line in file.read(100_000).splitlines()[:6]]
+    except Exception:  # damaged, of any library that unpacks
+        return None
+    if lines and lines[0].startswith(b"!Series_"):
+        return _GEO
+    # Of libsvm: a label, and numbers after their rising places, as 1 3:0.5 11:1 14:2.
+    pairs = [re.findall(rb"(?<=\s)(\d+):\S+", line) for line in lines]
+    rising = all(sorted(set(map(int, each))) == list(map(int, each)) for each in pairs)
+    whole = all(len(line.split()) == 1 + len(each) for line, each in zip(lines[:5], pairs, strict=False))
+    many = sum(map(len, pairs)) >= 3 * len(lines)  # times of day are few
+    return FORMATS[".libsvm"] if lines and rising and whole and many else None
 
 
 def fields_of(lines: Iterable[str], mark: str, **options: Any) -> list[list[str]]:
