@@ -53,16 +53,6 @@ def fitted(x, **options):
     return LinearContrast(**{"random_state": 0, "n_views": 2} | options).fit(x)
 
 
-def test_images_that_are_reduced_after_their_views_are_said(capsys):
-    x = np.random.default_rng(0).integers(0, 256, (12, 129, 8), dtype=np.uint8)
-    fitted(x, features_options={"centers": 4}, view_maker="noise")
-    assert (
-        "images of 129 x 8 pixels are reduced for the patches, after their views were made" in capsys.readouterr().err
-    )
-    fitted(x[:, 1:], features_options={"centers": 4}, view_maker="noise")
-    assert "are reduced" not in capsys.readouterr().err
-
-
 def means(x):
     """Means of rows and columns of images (n, H, W, C)."""
     return np.concatenate([x.mean((1, 3)), x.mean((2, 3))], axis=1)
