@@ -30,6 +30,13 @@ def test_roles_of_plain_numbers_in_compare_and_tune(plain, tmp_path):
     good("fit", plain, "--label", "kind", "--config", config, "--out", tmp_path / "best")
 
 
+def test_lists_of_columns_given_several_times_add_up(plain, tmp_path):
+    given = ("--drop", "id", "--drop", "a", "--columns", "b=drop", "--columns", "kind=category")
+    said = good("fit", plain, *given, "--epochs", 1, "--out", tmp_path / "run").err
+    assert "category kind" in said and "b" not in said.partition("left out")[0].partition("columns: ")[2]
+    assert "numeric" not in said
+
+
 # ---- labels of later files, which most commands do not need ---------------------------------------------------------
 
 

@@ -102,6 +102,12 @@ def test_flat_folders_have_no_labels(put, folder):
     np.testing.assert_array_equal(data.x[..., 0], [second, first])
 
 
+def test_the_folder_one_is_in(put, folder, monkeypatch):
+    put("a.png"), put("b.png")
+    monkeypatch.chdir(folder)
+    assert load_dataset(".").x.shape == load_dataset("./").x.shape == (2, 6, 5, 1)
+
+
 def test_flat_train_and_test_folders(put, folder):
     for name in ("train/1.png", "train/2.png", "test/1.png"):
         put(name)

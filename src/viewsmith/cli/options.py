@@ -122,6 +122,10 @@ def with_flags(*names: str, **of_model: Any) -> Callable[[Callable[..., None]], 
     return decorate
 
 
+#: Options of names between commas, which may be given several times.
+LISTS = ("drop", "one_hot", "channels", "columns")
+
+
 def flag_of(cls: type, name: str) -> Any:
     """The flag of a declared option, as typer reads it."""
     annotation = annotations_of(cls)[name]
@@ -131,6 +135,8 @@ def flag_of(cls: type, name: str) -> Any:
     kinds = {inner, *(() if get_origin(inner) is tuple else get_args(inner))} & {bool, int, float, Path}
     shown = f"[{told.lists}]: {text}" if told.lists else text
     option = Option(f"--{told.name or name.replace('_', '-')}", metavar=told.metavar, help=shown)
+    if name in LISTS:
+        return Annotated[list[str] | None, option]
     return Annotated[bool if bool in kinds else (kinds.pop() if kinds else str) | None, option]
 
 
@@ -142,9 +148,9 @@ def flag_name(name: str) -> str:
 
 def _value(name: str, given: Any) -> Any:
     """The value of a flag as `load_dataset` takes it; None if it is not given."""
-    if name in ("drop", "one_hot", "channels") and given is not None:
-        return names(given)
-    return roles(given) if name == "columns" else None if given is False else given
+    if name in LISTS:
+        return None if given is None else roles(",".join(given)) if name == "columns" else names(",".join(given))
+    return None if given is False else given
 
 
 def as_arguments(read: Mapping[str, Any]) -> list[str]:

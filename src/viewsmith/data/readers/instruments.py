@@ -319,7 +319,8 @@ ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", *(f".{each}" for each in ENVI_A
 
 def _envi_header(path: Path) -> Path | None:
     """The header of ENVI that a path is, or that lies beside it."""
-    beside = (path.with_suffix(".hdr"), path.with_name(f"{path.name}.hdr")) if path.suffix.lower() in ENVI_DATA else ()
+    named = path.name and path.suffix.lower() in ENVI_DATA  # the folder "." has no name
+    beside = (path.with_suffix(".hdr"), path.with_name(f"{path.name}.hdr")) if named else ()
     for place in (path, *beside):
         if place.suffix.lower() == ".hdr" and place.is_file():
             with place.open("rb") as file:
