@@ -52,6 +52,48 @@ def test_a_column_of_numbers_without_a_name(tmp_path):
     assert load_dataset(tmp_path, modality="series").x.shape == (4, 1, 30)
 
 
+def spectrum(n=60):
+    """Falling wave numbers at steps of 1 to 2, and their halves."""
+    at = 3000 - np.cumsum(np.linspace(1, 2, n))
+    return np.stack([at, at / 2], axis=1)
+
+
+def test_spectra_without_a_header_on_unequal_steps(tmp_path, capsys):
+    for i in range(4):
+        np.savetxt(tmp_path / f"{i}.txt", spectrum() + i, fmt="%.4f", header="Laser=\t785 °", encoding="latin-1")
+    given = {"modality": "series", "encoding": "latin-1"}
+    with pytest.warns(UserWarning, match="column 0 is in order in all 60 rows.*--time 0"):
+        assert load_dataset(tmp_path, **given).x.shape == (4, 2, 60)
+    assert "given as time; its columns are: 0, 1" in refusal(load_dataset, tmp_path, **given, time="nm")
+    given |= {"time": "0"}
+    message = refusal(load_dataset, tmp_path, **given)
+    assert "apart (0, mostly 1.5085)" in message and "--rate 0.6629" in message
+    data = load_dataset(tmp_path, **given, rate=0.6667)
+    assert data.x.shape == (4, 1, 60) and "values are interpolated" in capsys.readouterr().err
+    np.testing.assert_allclose(np.diff(data.x[:, 0]), 0.75, atol=1e-3)
+    np.testing.assert_array_equal(load_dataset(tmp_path, schema=data.schema).x, data.x)
+    assert load_dataset(tmp_path, **given, rate=0.3333).x.shape[2] == 30
+
+
+def test_names_of_columns_in_a_comment_with_other_separators(tmp_path):
+    for i in range(4):
+        text = "\n".join(f"{a:.3f}\t{b:.3f}" for a, b in spectrum())
+        (tmp_path / f"{i}.txt").write_text(f"#Wave\t\t#Intensity\n{text}\n")
+    data = load_dataset(tmp_path, modality="series", time="Wave", rate=0.8)
+    assert data.schema["signal"]["channels"] == ["Intensity"]
+
+
+def test_logs_of_a_telephone(tmp_path):
+    for i in range(4):
+        at = 1_480_000_000_000 + np.cumsum(rng.choice([8, 10, 14], 200))
+        at[100:] += 700  # a gap
+        table = pd.DataFrame({"timestamp": at, "x": (at - at[0]) / 1000, "activity": np.where(at < at[100], "w", "r")})
+        table.to_csv(tmp_path / f"{i}.csv", index=False)
+    data = load_dataset(tmp_path, modality="series", rate=100, length="0.2s", label="activity")
+    assert data.schema["signal"]["rate"] == 100 and set(data.y) == {"w", "r"}
+    assert np.nanmax(np.abs(np.diff(data.x[:, 0]) - 0.01)) < 1e-4 and np.isnan(data.x).mean() > 0.05
+
+
 def test_what_is_no_folder_of_recordings_is_said(folder):
     message = refusal(load_dataset, folder)
     assert "give one of its files: run/0.csv" in message and "if each is a recording" in message

@@ -416,7 +416,8 @@ def _length(
         return points, _step(request, points, first.rate)
     if request.step is not None and not str(request.step).endswith("%"):
         raise InputError("step is for windows of recordings: give their length, too (--length 2s)")
-    points = POINTS if first.rate is None else max(SHORTEST, round(SECONDS * first.rate))
+    points = POINTS if first.rate is None else round(SECONDS * first.rate)
+    points = points if points >= SHORTEST else POINTS  # of hours, or wave numbers
     if len(recordings) < FEW <= (lengths // points).sum():
         last = f" to {first.time(lengths.max())}" if lengths.min() < lengths.max() else ""
         warn(

@@ -362,6 +362,7 @@ def _of_line(text: str, header: dict[str, list[str]], file: Path, number: int, i
 
 #: Steps of time that differ by less than the first are equal; by less than the second, as months do, they are in order.
 EQUAL, ALIKE = 0.05, 0.2
+GAP = 5  # steps, between whose ends nothing is interpolated
 
 
 def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
@@ -393,7 +394,7 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
             raise InputError(
                 f"{source_name} has no column of numbers beside {name_list([c for c in (time, name) if c])}"
             )
-        recordings = by_moments(frame, channels, options, source_name)
+        recordings = by_moments(frame, channels, options, source_name, rate_of(request))
     found = samples_of(recordings, request, source_name)
     kept = {option: value for option, value in (("time", time), ("recording", name)) if value is not None}
     found.options.update(kept)
@@ -426,8 +427,30 @@ def _wide(
     ]
 
 
-def by_moments(frame: pd.DataFrame, channels: list[str], options: dict[str, Any], source_name: str) -> list[Recording]:
-    """A row for each moment, in the order of time if there is a column of it; moments that are missing become NaN."""
+def rate_of(request: DataOptions) -> float | None:
+    """The rate that is given, or that of the data of a run."""
+    return request.rate or (request.schema or {}).get("signal", {}).get("rate")
+
+
+def in_order(frame: pd.DataFrame, columns: Sequence[str]) -> str | None:
+    """The first of some columns whose numbers only rise or only fall, in at least ten rows; None if none does."""
+    for name in columns if len(frame) >= 10 else ():
+        steps = np.diff(frame[name].to_numpy(np.float64))
+        if (steps > 0).all() or (steps < 0).all():
+            return name
+    return None
+
+
+def by_moments(
+    frame: pd.DataFrame,
+    channels: list[str],
+    options: dict[str, Any],
+    source_name: str,
+    given: float | None,
+    told: bool = False,
+) -> list[Recording]:
+    """A row for each moment, in the order of time if there is a column of it; moments that are missing become NaN. Of
+    unequal steps, values at the `given` rate are interpolated, which is said unless it is `told`."""
     time, name = options["time"], options["id"]
     moments, in_seconds = (None, False) if time is None else _seconds(frame[time], source_name)
     parts: list[tuple[Hashable, Any]] = [("0", frame)] if name is None else list(frame.groupby(name, sort=False))
@@ -447,25 +470,46 @@ def by_moments(frame: pd.DataFrame, channels: list[str], options: dict[str, Any]
         raise InputError(f"{source_name} has one moment of each recording, expected several rows with one {name}")
     step = float(np.median(steps))
     alike = bool((np.abs(steps / step - 1) < ALIKE).all())
-    if not alike and (np.abs(steps / step - np.round(steps / step)) > EQUAL).any():
+    uneven = not alike and bool((np.abs(steps / step - np.round(steps / step)) > EQUAL).any())
+    if uneven and given is None:
         raise InputError(
             f"{source_name}: moments are {steps.min():g} to {steps.max():g} apart ({time}, mostly {step:g}), expected "
-            "equal steps, or multiples of them where moments are missing: bring them onto equal steps first"
+            "equal steps, or multiples of them where moments are missing: give points in a unit of time, and values "
+            f"are interpolated (--rate {1 / step:.4g})"
         )
     equal = not alike or bool((np.abs(steps / step - 1) < EQUAL).all())
     rate = round(1 / step, 6) if in_seconds and equal else None
+    if uneven and not told:
+        say(f"{source_name}: unequal steps of {time}: values are interpolated, but for gaps of {GAP} steps")
     found = []
     for (each, part), (order, clock) in zip(parts, clocks, strict=True):
         values = part[channels].to_numpy(np.float32)[order]
-        places = np.arange(len(clock)) if alike else np.round((clock - clock[0]) / step).astype(int)
+        labels = None if options["label"] is None else part[options["label"]].to_numpy()[order]
+        if uneven and given is not None:
+            rate = given if given * step > 0.8 else round(1 / step, 6)  # to a much lower rate by a filter, later
+            values, at = _evened(clock, values, rate, GAP * step)
+            labels = None if labels is None else labels[np.searchsorted(clock, at)]
+            places = np.arange(len(at))
+        else:
+            places = np.arange(len(clock)) if alike else np.round((clock - clock[0]) / step).astype(int)
         x = np.full((len(channels), int(places[-1]) + 1), np.nan, np.float32)
         x[:, places] = values.T
         group = _one_value(part, options["groups"], each, source_name)
-        labels = None if options["label"] is None else part[options["label"]].to_numpy()[order]
         kinds = [] if labels is None else pd.unique(labels).tolist()
         notes = _runs(labels, places / (rate or 1)) if labels is not None and len(kinds) > 1 else []
         found.append(Recording(x, str(each), rate, channels, kinds[0] if len(kinds) == 1 else None, group, notes))
     return found
+
+
+def _evened(clock: np.ndarray, values: np.ndarray, rate: float, gap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Values (moments, channels) at equal steps, interpolated between their neighbors, missing in gaps; and the
+    moments."""
+    at = clock[0] + np.arange(int((clock[-1] - clock[0]) * rate) + 1) / rate
+    after = np.searchsorted(clock, at).clip(1, len(clock) - 1)
+    found = np.stack([np.interp(at, clock, each) for each in values.T], axis=1)
+    inside = (clock[after] - clock[after - 1] > gap) & (at > clock[after - 1]) & (at < clock[after])
+    found[inside] = np.nan
+    return found, at
 
 
 def _runs(labels: np.ndarray, times: np.ndarray) -> list[tuple[float, float | None, str]]:
@@ -477,13 +521,19 @@ def _runs(labels: np.ndarray, times: np.ndarray) -> list[tuple[float, float | No
     return [(float(times[at]), end, str(names[codes[at]])) for at, end in runs if codes[at] >= 0]
 
 
+SINCE_1970 = ((10**9, 1e17), (10**6, 1e14), (10**3, 1e11))  # units in a second, and the least number: 1973
+
+
 def _seconds(column: Any, source_name: str) -> tuple[Any, bool]:
-    """Times as numbers, and whether they are seconds: numbers, of which 0, 1, 2, ... count points, or dates."""
+    """Times as numbers, and whether they are seconds: numbers, of which 0, 1, 2, ... count points, or dates, also as
+    milliseconds since 1970."""
     if column.dtype.kind in "biuf":
         if column.isna().any():
             raise InputError(f"{source_name}: {int(column.isna().sum())} rows have no {column.name}, expected its time")
         counted = column.dtype.kind in "biu" or bool((column == column.round()).all())
-        per_second = 1000 if str(column.name).lower().endswith("ms") else 1
+        # Of numbers since 1970 the size tells the unit.
+        since = next((unit for unit, least in SINCE_1970 if len(column) and column.min() >= least), 1)
+        per_second = 1000 if str(column.name).lower().endswith("ms") else since
         return column / per_second, per_second != 1 or not counted
     try:
         dates = pd.to_datetime(column)

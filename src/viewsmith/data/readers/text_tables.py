@@ -213,8 +213,8 @@ def has_header(lines: pd.DataFrame) -> bool:
     """Whether the first of some lines, (lines, columns) of texts, has names rather than values.
 
     It has values if it has numbers in every column in which the other lines have numbers, at least two, which are not
-    in order, as wavelengths or times are; or if another line has one of its texts, as classes do. A single column has
-    values if all are numbers.
+    in order, as wavelengths or times are; or if another line has one of its texts, as classes do. Of up to four numbers
+    the order tells nothing where they are near those below them. A single column has values if all are numbers.
     """
     first, rest = lines.iloc[0], lines.iloc[1:]
     if lines.shape[1] == 1 or _numbers(first).notna().sum() < 2:
@@ -225,7 +225,15 @@ def has_header(lines: pd.DataFrame) -> bool:
         return True
     steps = np.diff(found.dropna())
     ordered = bool((steps > 0).all() or (steps < 0).all())
+    if found.notna().sum() <= 4 and len(rest) >= 3 and (np.abs(steps) != 1).any():  # columns may be named 1, 2, 3
+        ordered = ordered and not all(_is_near(found[name], _numbers(rest[name])) for name in numbers)
     return ordered and not any(first[name] in set(rest[name]) for name in lines.columns if name not in numbers)
+
+
+def _is_near(number: float, others: pd.Series) -> bool:
+    """Whether a number is within the range of others, or two of their steps beside it."""
+    beside = 2 * others.diff().abs().median()
+    return bool(others.min() - beside <= number <= others.max() + beside)
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
@@ -280,8 +288,11 @@ def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str
     skipped, width, names = len(found.comments), len(found.rows[-1]), None
     if len(found.rows[0]) < width:  # as R writes it: the column of row names has none
         names, skipped = ["row", *found.rows[0]], skipped + 1
-    elif found.comments and len(last := found.split(found.comments[-1].strip("# "))) == width:
-        names = last
+    elif found.comments:
+        last = found.split(found.comments[-1].strip("# "))
+        if len(last) != width:  # as "#X		#Y", where two tabs separate what one does below
+            last = [each.strip("# ") for each in last if each.strip("# ")]
+        names = last if len(last) == width and not last[0].endswith(("=", ":")) else None  # a setting and its value
     return _frame(path, request, found.separator, skipped, names)
 
 

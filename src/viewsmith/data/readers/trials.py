@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from viewsmith.core.errors import InputError, name_list, say, warn
+from viewsmith.core.errors import InputError, name_list, one_line, say, suggest, warn
 from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES
-from viewsmith.data.readers.signals import by_moments
+from viewsmith.data.readers.signals import by_moments, in_order, rate_of
 from viewsmith.data.readers.text_tables import text_frame
 from viewsmith.data.reading import FileContents
 from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of
@@ -42,18 +41,26 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
         frame, options = text_frame(file, request)
         if not recordings:
             request = replace(request, header=options.get("header", "yes"))  # as that of the first file, which says it
+            if time is not None and time not in frame.columns:
+                hint = suggest(time, list(frame.columns), "its columns are")
+                raise InputError(f"{file} has no column {one_line(time, 60)!r}, given as time; {hint}")
             time = time or next(iter(names_of_times(frame.columns)), None)
             text = {name for name in frame.columns if frame[name].dtype.kind not in "biuf"}
             left = text - {time}
             in_files = request.or_fitted("label") if request.or_fitted("label") in frame.columns else None
             channels = [name for name in frame.columns if name not in {*left, *request.drop, time, in_files}]
+            if time is None and len(channels) > 1 and (ordered := in_order(frame, channels)) is not None:
+                warn(
+                    f"{file}: column {ordered} is in order in all {len(frame):,} rows, as times and wave numbers are, "
+                    f"and is taken as a channel: if it is one of these, --time {one_line(ordered, 40)}"
+                )
         if absent := [name for name in (*channels, time) if name is not None and name not in frame.columns]:
             raise InputError(
                 f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
                 "has: expected tables with equal columns"
             )
         columns = {"id": None, "groups": None, "time": time, "label": in_files}
-        (found,) = by_moments(frame, channels, columns, str(file))
+        (found,) = by_moments(frame, channels, columns, str(file), rate_of(request), told=bool(recordings))
         label = found.label if in_files else label
         recordings.append(replace(found, name=name_in(path, file), label=label))
     if request.schema is None:
@@ -61,8 +68,8 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
     if left:
         warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
     made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
-    kept: dict[str, Any] = {"header": request.header} | ({} if time is None else {"time": time})
-    return replace(made, options=made.options | kept)
+    kept = {"header": request.header, "time": time, "encoding": options.get("encoding")}
+    return replace(made, options=made.options | {name: value for name, value in kept.items() if value is not None})
 
 
 def _is_about(file: Path, request: DataOptions) -> bool:
