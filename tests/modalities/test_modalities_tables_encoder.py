@@ -157,6 +157,9 @@ def test_numbers_but_for_three_cells():
     message = refusal(infer_role, pd.Series(values, name="dose"), "t.csv")
     assert "dose is numbers but for 3 cells: 'n.a.?' in row 5, '12,5' in row 18, '~3' in row 31" in message
     assert "--columns dose=numeric" in message and "dose=category" in message
+    several = refusal(choose_roles, pd.DataFrame({"dose": values, "x y": values, "z": range(N)}), source_name="t.csv")
+    assert "2 columns are numbers but for some cells: dose, x y (as 'n.a.?' in row 5, " in several
+    assert "--columns 'dose=numeric,x y=numeric'" in several
     frame = pd.DataFrame({"dose": values})
     with pytest.warns(UserWarning, match="dose has 3 cells that are not numbers, taken as missing: 'n.a"):
         fitted = encoder(frame, dose="numeric")

@@ -265,8 +265,13 @@ def choose_roles(
                 f"{join_names(get_args(GivenRole))}"
             )
     roles: dict[str, Role] = {}
+    nearly: dict[str, NearlyNumbers] = {}
     for name in frame.columns:
-        roles[name] = given[name] if name in given else infer_role(frame[name], source_name)  # type: ignore[assignment]
+        try:
+            roles[name] = given[name] if name in given else infer_role(frame[name], source_name)  # type: ignore[assignment]
+        except NearlyNumbers as error:
+            nearly[name] = error
+            continue
         if name in given or roles[name] not in ("category", "text", "identifier"):
             continue
         is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
@@ -275,7 +280,23 @@ def choose_roles(
             warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_lists, warn_marked_numbers)
         ):
             warn_mostly(frame[name], roles[name], source_name)
+    if len(nearly) > 1:
+        first, error = next(iter(nearly.items()))
+        roles_given = quoted(",".join(f"{one_line(name, 60)}=numeric" for name in nearly))
+        raise InputError(
+            f"{source_name}: {len(nearly)} columns are numbers but for some cells: {name_list(list(nearly))} (as "
+            f"{error.cells} of {one_line(first, 60)}); correct them, or give "
+            f"--columns {roles_given} (they are then missing), or category in place of numeric"
+        )
+    for error in nearly.values():
+        raise error
     return roles
+
+
+class NearlyNumbers(InputError):
+    """A text column in which nearly all cells are numbers, and the others, for a message."""
+
+    cells = ""
 
 
 def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
@@ -367,12 +388,14 @@ def _check_nearly_numbers(column: pd.Series, source_name: str) -> None:
     wrong = values[numbers.isna()]
     if len(wrong) == 0 or len(wrong) > (1 - NEARLY_NUMBERS) * len(values) or numbers.nunique() <= DISTINCT:
         return
-    name = one_line(column.name, 60)
-    raise InputError(
-        f"{source_name}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: "
-        f"{list_cells(column, wrong)}; correct {'it' if len(wrong) == 1 else 'them'}, or give "
+    name, cells = one_line(column.name, 60), list_cells(column, wrong)
+    error = NearlyNumbers(
+        f"{source_name}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: {cells}; "
+        f"correct {'it' if len(wrong) == 1 else 'them'}, or give "
         f"--columns {quoted(f'{name}=numeric')} (they are then missing) or {name}=category"
     )
+    error.cells = cells
+    raise error
 
 
 def list_cells(column: pd.Series, cells: pd.Series) -> str:
