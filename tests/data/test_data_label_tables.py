@@ -109,3 +109,28 @@ def test_tables_with_names_of_channel_files(plate):
     images.to_csv(plate / "MyExpt_Image.csv", index=False)
     options |= {"labels": plate / "MyExpt_Nuclei.csv", "masks": plate / "masks"}
     assert load_dataset(plate / "images", **options).y.tolist() == ["v", "w", "u", ""]
+
+
+def test_a_line_joins_a_text_table_and_its_labels(tmp_path, monkeypatch):
+    """Samples in the columns of a table, or in its rows; the line runs as it stands."""
+    monkeypatch.chdir(tmp_path)
+    x = pd.DataFrame(
+        rng.integers(0, 9, (6, 12)), index=[f"otu{i}" for i in range(6)], columns=[f"s{i}" for i in range(12)]
+    )
+    x.assign(taxonomy="k__Bacteria; p__").to_csv("otus.txt", sep="\t", index_label="#OTU ID")
+    x.T.to_csv("samples.csv", index_label="name")
+    y = pd.DataFrame({"#SampleID": x.columns, "pH": range(12), "site": list("abba") * 3})
+    y.iloc[::-1].to_csv("map.tsv", sep="\t", index=False)
+    assert "the column of the labels, too: --label #SampleID or pH or site" in refusal(
+        load_dataset, "otus.txt", labels="map.tsv"
+    )
+    for name, place in (("otus.txt", "its columns are samples, by #SampleID"), ("samples.csv", "told by name")):
+        message = refusal(load_dataset, name, labels="map.tsv", label="site")
+        assert place in message
+        exec(message.partition('python -c "')[2].partition('", and give ')[0], {})
+        out = message.partition('", and give ')[2].split()[0]
+        data = load_dataset(out, label="site", drop=[pd.read_csv(out).columns[0]])
+        assert data.y.tolist() == y.site.tolist()
+        np.testing.assert_array_equal(data.x, x.T.to_numpy())
+    pd.DataFrame({"id": ["u", "v"], "site": ["a", "b"]}).to_csv("others.csv", index=False)
+    assert "leave labels out" in refusal(load_dataset, "otus.txt", labels="others.csv", label="site")

@@ -30,6 +30,10 @@ def test_whether_the_first_line_has_names(first, rest, named):
 
 
 def test_a_column_of_an_index_has_an_empty_name():
+    counts = [[f"SRR{i}", *map(str, np.arange(i, i + 6) % 4), "low"] for i in range(9)]  # by numbers of bacteria
+    names = ["sample", "463361", "29566", "4467447", "88", "1012112", "520", "score"]
+    assert has_header(pd.DataFrame([names, *counts]))
+    assert not has_header(pd.DataFrame(counts))
     assert has_header(pd.DataFrame([["", "0", "2", "1"], ["0", "5", "4", "3"], ["1", "2", "1", "0"]]))
 
 

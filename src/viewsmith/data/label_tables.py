@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize, say, suggest, warn
+from viewsmith.core.errors import InputError, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import CSV, TSV, extension_of, open_packed
 from viewsmith.data.reading import reading
 from viewsmith.modalities.dna.letters import NUCLEOTIDES
 
@@ -238,6 +239,56 @@ def table_options(request: DataOptions) -> dict[str, Any]:
     """What a table of labels adds to the schema."""
     label = request.or_fitted("label")
     return {} if label is None else {"columns": None, "one_hot": {}, "drop": [], "label": label}
+
+
+def joining(path: Path, request: DataOptions) -> str:
+    """The line that writes a text table with a column that another table has for its rows, or for its columns, which
+    then are the samples; empty where no column has the names of either."""
+    import pandas as pd
+
+    file, wanted = request.labels, request.label or request.groups
+    try:
+        marks = [_mark_of(each) for each in (path, file)]
+        table = pd.read_csv(path, sep=marks[0], dtype=str, nrows=MOST_ROWS)
+        labels = pd.read_csv(file, sep=marks[1], dtype=str)
+    except Exception:  # what is no table; the message has no line then
+        return ""
+    if wanted not in labels.columns:
+        known = " or ".join(one_line(name, 40) for name in labels.columns[:8])
+        return f"give the column of the labels, too: --label {known}"
+    named = {key: set(labels[key].dropna()) for key in labels.columns if key != wanted and labels[key].is_unique}
+    found = [(len(names & set(table.columns)), key, None) for key, names in named.items()]
+    found += [(len(names & set(table[own].dropna())), key, own) for key, names in named.items() for own in table]
+    number, key, own = max(found, key=lambda each: each[0], default=(0, "", None))
+    out = f"{path.name.split('.')[0]}_labeled.csv"
+    texts = {str(each) for each in (path, file, key, own, wanted, out)}
+    if 2 * number < min(len(labels), max(table.shape)) or any(set(text) & set("'\"$`\\!\n\r") for text in texts):
+        return ""
+    code = (
+        f"import pandas as pd; y = pd.read_csv('{file}', sep={marks[1]!r}, dtype=str).set_index('{key}')"
+        f"[['{wanted}']]; x = pd.read_csv('{path}', sep={marks[0]!r}, "
+    )
+    if own is None:
+        code += "index_col=0); x[x.columns.intersection(y.index)].T.join(y)"
+        said = f"its columns are samples, by {one_line(key, 40)} of {file}"
+    else:
+        code += f"dtype={{'{own}': str}}).join(y, on='{own}')"
+        said = f"its rows are told by {one_line(own, 40)}"
+    code += f".to_csv('{out}'" + (f", index_label='{key}')" if own is None else ", index=False)")
+    return f'{said}: python -c "{code}", and give {out} --label {quoted(wanted)}'
+
+
+MOST_ROWS = 1000  # that are looked at
+
+
+def _mark_of(path: Path) -> str:
+    """The separator of a text table, by its ending or its first lines."""
+    ending = extension_of(path).lower()
+    if ending in (*CSV, *TSV):
+        return "," if ending in CSV else "\t"
+    with open_packed(path) as file:
+        first = file.readline(100_000).decode("utf-8", "replace")
+    return max("\t,;", key=first.count)
 
 
 def column_of(table: Any, option: str, request: DataOptions, source_name: str) -> np.ndarray | None:

@@ -395,6 +395,8 @@ def hidden_letters(path: Path) -> str:
 _TRANSPOSED = {
     ".csv": "import pandas as pd; pd.read_csv({path}, index_col='{key}').T.to_csv({out})",
     ".tsv": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col='{key}').T.to_csv({out})",
+    # Its header may be a comment, of which the name of the column is without its mark.
+    ".txt": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col=0).T.to_csv({out})",
     ".parquet": "import pandas as pd; pd.read_parquet({path}).set_index('{key}').T.to_csv({out})",
     ".h5ad": "import anndata; anndata.read_h5ad({path}).T.write_h5ad({out})",
 }

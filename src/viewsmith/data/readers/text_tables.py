@@ -213,8 +213,9 @@ def has_header(lines: pd.DataFrame) -> bool:
     """Whether the first of some lines, (lines, columns) of texts, has names rather than values.
 
     It has values if it has numbers in every column in which the other lines have numbers, at least two, which are not
-    in order, as wavelengths or times are; or if another line has one of its texts, as classes do. Of up to four numbers
-    the order tells nothing where they are near those below them. A single column has values if all are numbers.
+    in order, as wavelengths or times are, nor all different and far from those below them; or if another line has one
+    of its texts, as classes do. Of up to four numbers the order tells nothing where they are near those below them. A
+    single column has values if all are numbers.
     """
     first, rest = lines.iloc[0], lines.iloc[1:]
     if lines.shape[1] == 1 or _numbers(first).notna().sum() < 2:
@@ -223,10 +224,14 @@ def has_header(lines: pd.DataFrame) -> bool:
     found, none = _numbers(first[numbers]), _missing(first[numbers])
     if (found.isna() & ~none).any() or found.notna().sum() < 2 or (first.iloc[0] == "" and lines.columns[0] in numbers):
         return True
+    near = [_is_near(found[name], _numbers(rest[name])) for name in numbers[:200] if not none[name]]
+    several = len(rest) >= 6 and len(near) >= 4
+    if several and sum(near) < len(near) / 2 and found.dropna().is_unique:  # as numbers of kinds of bacteria
+        return True
     steps = np.diff(found.dropna())
     ordered = bool((steps > 0).all() or (steps < 0).all())
     if found.notna().sum() <= 4 and len(rest) >= 3 and (np.abs(steps) != 1).any():  # columns may be named 1, 2, 3
-        ordered = ordered and not all(_is_near(found[name], _numbers(rest[name])) for name in numbers)
+        ordered = ordered and not all(near)
     return ordered and not any(first[name] in set(rest[name]) for name in lines.columns if name not in numbers)
 
 
