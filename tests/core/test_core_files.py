@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import tomllib
 
 import numpy as np
 import pytest
@@ -192,3 +193,14 @@ def test_a_text_is_no_formula_in_a_spreadsheet(cell):
 @pytest.mark.parametrize("cell", ["-0.5", "+3", "-1e-3", "-inf", "-", "+", "a=b", "", "'=1", "x.png", -0.5, None, True])
 def test_numbers_and_other_texts_stay(cell):
     assert files.spreadsheet_text(cell) is cell
+
+
+def test_an_unchanged_toml_is_parsed_once_and_each_reader_has_its_own_values(tmp_path, monkeypatch):
+    parsed = []
+    monkeypatch.setattr("tomllib.loads", lambda text, loads=tomllib.loads: parsed.append(text) or loads(text))
+    path = tmp_path / "config.toml"
+    for text in ("[table]\nx = [1, 2]\n", "[table]\nx = [1, 3]\n"):
+        path.write_text(text)
+        files.read_toml(path)["table"]["x"].append(4)
+        assert files.read_toml(path) == tomllib.loads(text)
+    assert len(parsed) == 2 + 2  # two files, and the expected values

@@ -1,6 +1,7 @@
 """Files that are written as a whole or not at all, locks, checked reading, and arrays that are mapped into memory."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
@@ -144,12 +145,27 @@ def parse_json(text: str | bytes) -> Any:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values in a TOML file; raises ValueError if it is damaged, nested too deeply or no regular file."""
-    import tomllib
-
     try:
-        return tomllib.loads(read_regular(path).decode("utf-8"))
+        found: dict[str, Any] = _copied(_parsed(read_regular(path)))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(content: bytes) -> dict[str, Any]:
+    """The values of TOML; the last are kept, because a command reads the configuration of a run several times, which
+    for 20,000 columns takes longer than a second."""
+    import tomllib
+
+    return tomllib.loads(content.decode("utf-8"))
+
+
+def _copied(value: Any) -> Any:
+    """New dicts and lists of the same values."""
+    if isinstance(value, dict):
+        return {name: _copied(each) for name, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
 def read_regular(path: Path) -> bytes:
