@@ -112,6 +112,12 @@ def test_default_epochs_take_about_two_thousand_steps(rows, batch_size, epochs):
     assert epochs * max(1, rows // min(batch_size, rows)) == pytest.approx(2000, rel=0.02)
 
 
+@pytest.mark.parametrize(("letters", "steps"), [(41, 1500), (256, 1500), (2000, 192), (100_000, 100)])
+def test_long_sequences_are_trained_in_fewer_steps_on_a_cpu(letters, steps):
+    assert modality_of("dna").default_steps((letters,), on_cpu=True) == steps
+    assert modality_of("dna").default_steps((letters,), on_cpu=False) == 10_000
+
+
 def test_scaling_is_chosen_and_reported(digits, wine):
     assert Contrastive(**TINY).fit(digits[:99]).fitted_["scaling"] == "standard"  # 49 % zeros
     assert Contrastive(**TINY).fit(np.where(digits[:99] < 3, 0, digits[:99])).fitted_["scaling"] == "global"

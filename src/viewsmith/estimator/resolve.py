@@ -97,7 +97,7 @@ def with_own(options: O, found: Mapping[str, Any]) -> O:
 def resolved_training(options: O, data: TrainingData) -> O:
     """With the length of the training, its learning rate, and the settings of lars."""
     modality, n, lars = data.modality, len(data.x), options.optimizer == "lars"
-    steps = modality.steps if data.device.type == "cpu" else modality.steps_on_gpu
+    steps = modality.default_steps(data.row_shape, on_cpu=data.device.type == "cpu")
     on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
     trained = min(n, options.max_rows or n) if on_disk else n
     found = {

@@ -116,6 +116,10 @@ class Modality:
         """Suffix of the names of presets for this modality; empty for vectors."""
         return f"-{self.name}"
 
+    def default_steps(self, row_shape: Sequence[int], *, on_cpu: bool) -> int:
+        """Steps of a training on samples of a shape if no number of epochs is given."""
+        return self.steps if on_cpu else self.steps_on_gpu
+
     def recognizes(self, X: Any) -> bool:
         """Whether samples are of this modality, by type, dtype and shape; never, if users have to name it."""
         return False
