@@ -43,6 +43,12 @@ def songs(tmp_path_factory):
 
 
 @pytest.mark.usefixtures("small_searches")
+def test_the_length_of_an_event_is_in_seconds_where_the_rate_is_known(songs, tmp_path):
+    said = discover_to(tmp_path / "found", read_samples(str(songs[0]), length="0.4s"), {"windows": (800,)})
+    assert f"an event of 800 points ({800 / RATE:.3g} s) is in " in said
+
+
+@pytest.mark.usefixtures("small_searches")
 def test_discover_lists_the_sounds_and_their_kinds(songs, tmp_path):
     folder, truth = songs
     out = tmp_path / "found"

@@ -1,5 +1,6 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -119,7 +120,10 @@ def _write_discovery(out: Path, model: Discovery, given: Samples, crop_size: int
         with files.atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
     write_parts_report(out / "report.html", model, samples, found, names, title=title, spelled=as_flags)
-    return model.describe(found, len(samples))
+    sentence, rate = model.describe(found, len(samples)), getattr(windows, "rate", None)
+    if rate is None:
+        return sentence
+    return re.sub(r"(?<=of )(\d+) points", lambda width: f"{width[0]} ({int(width[1]) / rate:.3g} s)", sentence)
 
 
 def locate_again(
