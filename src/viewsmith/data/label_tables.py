@@ -247,6 +247,7 @@ def joining(path: Path, request: DataOptions) -> str:
     import pandas as pd
 
     file, wanted = request.labels, request.label or request.groups
+    assert file is not None
     try:
         marks = [_mark_of(each) for each in (path, file)]
         table = pd.read_csv(path, sep=marks[0], dtype=str, nrows=MOST_ROWS)
@@ -257,8 +258,9 @@ def joining(path: Path, request: DataOptions) -> str:
         known = " or ".join(one_line(name, 40) for name in labels.columns[:8])
         return f"give the column of the labels, too: --label {known}"
     named = {key: set(labels[key].dropna()) for key in labels.columns if key != wanted and labels[key].is_unique}
+    found: list[tuple[int, str, str | None]]
     found = [(len(names & set(table.columns)), key, None) for key, names in named.items()]
-    found += [(len(names & set(table[own].dropna())), key, own) for key, names in named.items() for own in table]
+    found += [(len(names & set(table[own].dropna())), key, str(own)) for key, names in named.items() for own in table]
     number, key, own = max(found, key=lambda each: each[0], default=(0, "", None))
     out = f"{path.name.split('.')[0]}_labeled.csv"
     texts = {str(each) for each in (path, file, key, own, wanted, out)}

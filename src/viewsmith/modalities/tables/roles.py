@@ -281,15 +281,15 @@ def choose_roles(
         ):
             warn_mostly(frame[name], roles[name], source_name)
     if len(nearly) > 1:
-        first, error = next(iter(nearly.items()))
+        first, fault = next(iter(nearly.items()))
         roles_given = quoted(",".join(f"{one_line(name, 60)}=numeric" for name in nearly))
         raise InputError(
             f"{source_name}: {len(nearly)} columns are numbers but for some cells: {name_list(list(nearly))} (as "
-            f"{error.cells} of {one_line(first, 60)}); correct them, or give "
+            f"{fault.cells} of {one_line(first, 60)}); correct them, or give "
             f"--columns {roles_given} (they are then missing), or category in place of numeric"
         )
-    for error in nearly.values():
-        raise error
+    for fault in nearly.values():
+        raise fault
     return roles
 
 
