@@ -66,6 +66,7 @@ def test_the_header_is_told(tmp_path):
         ("# t flux error\n1 2 0.5\n2 1 0.4\n3 3 1\n", "t flux error"),  # as numpy.savetxt writes it
         ("# made by hand\nt\tflux\n1\t2\n2\t3\n5 \t4\n", "t flux"),
         ('"s1" "s2"\n"g1" 1 2\n"g2" 3 1\n"g3" 3 1\n', "s1 s2"),  # as R writes it: names of rows have none
+        ("name\torigin\tt\nAda Byron\tUK\t1\nJo Smith\tUSA\t2\nMy Li\tUK\t2\n", "t"),  # names of two words
         ("39, 7, 9\n3, 9, -2\n4, 4, 4\n", "0 1 2"),
         ('18.0 8 7\t"a b"\n15.0 3 1\t"c d"\n18.0 8 2\t"a b"\n', "0 1 2"),
     ],

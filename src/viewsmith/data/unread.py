@@ -194,10 +194,10 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         several = path.read_bytes().count(b"\n//") > 1
         line = command(path, _UNIPROT, "" if several else _WINDOWS)
         raise InputError(f"{path} is {_UNIPROT.what}{'' if several else '; one is cut into windows of 100'}: {line}")
-    elif extension.replace(".gz", "") in _NO_FORMAT and (form := _by_first_lines(path)):
-        pass
     elif extension not in DICOM and _is_dicom(path):
         raise InputError(f"{path} is a DICOM file without its ending: rename it to {path.name}.dcm")
+    if extension.replace(".gz", "") in _NO_FORMAT:
+        form = form or _by_first_lines(path)
     if form is not None:
         raise InputError(_sentence(path, form))
     if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
@@ -323,9 +323,16 @@ def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
         if len(counts) != 1 or "\0" in text:
             continue
         width, before = counts.pop(), fewest - 1 if most is None else len(most.rows[-1])
-        if width > before and width - len(rows[0]) in (0, 1):
+        if width > before and width - len(rows[0]) in (0, 1) and not (most and _splits_words(most.rows, rows)):
             most = TextLines(separator, rows, comments)
     return most
+
+
+def _splits_words(whole: list[list[str]], split: list[list[str]]) -> bool:
+    """Whether the fields that another separator splits are words, as in ``Escherichia coli``, rather than numbers."""
+    fields = (field for row, parts in zip(whole[1:], split[1:], strict=True) for field in row if field not in parts)
+    words = [word for field in fields for word in field.split()]
+    return 2 * sum(map(_is_numeral, words)) < len(words)
 
 
 def _text_table(path: Path) -> Format | None:
