@@ -169,13 +169,6 @@ def count_endings(folder: Path) -> Counter[str]:
     return counts
 
 
-def joining_of(name: str, request: DataOptions) -> str:
-    """The line that joins a text table and its table of labels; torch and pandas are imported then only."""
-    from viewsmith.data.label_tables import joining
-
-    return joining(Path(name), request)
-
-
 MANY_KINDS = 8  # of which a message does not name all
 
 
@@ -202,7 +195,13 @@ def check_options(name: str, request: DataOptions, chosen: Entry | None) -> None
             if len(names) > MANY_KINDS:
                 own = "" if option != "labels" else ", or give the column that has them (--label COLUMN)"
                 kind = "a built-in data set" if chosen is None else chosen.tag("noun")
-                text = option == "labels" and set(() if chosen is None else chosen.tag("endings")) & {*TEXT_TABLES}
-                line = joining_of(name, request) if text and not request.schema else ""
-                raise InputError(f"{name} is {kind}, on which {fault}; " + (line or f"leave {option} out{own}"))
+                way = f"leave {option} out{own}"
+                texts = (
+                    chosen is not None and not request.schema and not {*TEXT_TABLES}.isdisjoint(chosen.tag("endings"))
+                )
+                if option == "labels" and texts:
+                    from viewsmith.data.label_tables import joining  # with torch and pandas, for this message alone
+
+                    way = joining(Path(name), request) or way
+                raise InputError(f"{name} is {kind}, on which {fault}; {way}")
             raise InputError(f"{name} is not {' or '.join(names)}, so {fault}; leave {option} out")

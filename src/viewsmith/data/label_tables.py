@@ -9,8 +9,8 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import CSV, TSV, extension_of, open_packed
 from viewsmith.data.reading import reading
+from viewsmith.data.unread import lines_of_text
 from viewsmith.modalities.dna.letters import NUCLEOTIDES
 
 FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
@@ -249,7 +249,7 @@ def joining(path: Path, request: DataOptions) -> str:
     file, wanted = request.labels, request.label or request.groups
     assert file is not None
     try:
-        marks = [_mark_of(each) for each in (path, file)]
+        marks = [text.separator for each in (path, file) if (text := lines_of_text(each)) is not None]
         table = pd.read_csv(path, sep=marks[0], dtype=str, nrows=MOST_ROWS)
         labels = pd.read_csv(file, sep=marks[1], dtype=str)
     except Exception:  # what is no table; the message has no line then
@@ -263,7 +263,7 @@ def joining(path: Path, request: DataOptions) -> str:
     found += [(len(names & set(table[own].dropna())), key, str(own)) for key, names in named.items() for own in table]
     number, key, own = max(found, key=lambda each: each[0], default=(0, "", None))
     out = f"{path.name.split('.')[0]}_labeled.csv"
-    texts = {str(each) for each in (path, file, key, own, wanted, out)}
+    texts = {str(each) for each in (path, file, key, own, wanted, out, *marks)}
     if 2 * number < min(len(labels), max(table.shape)) or any(set(text) & set("'\"$`\\!\n\r") for text in texts):
         return ""
     code = (
@@ -281,16 +281,6 @@ def joining(path: Path, request: DataOptions) -> str:
 
 
 MOST_ROWS = 1000  # that are looked at
-
-
-def _mark_of(path: Path) -> str:
-    """The separator of a text table, by its ending or its first lines."""
-    ending = extension_of(path).lower()
-    if ending in (*CSV, *TSV):
-        return "," if ending in CSV else "\t"
-    with open_packed(path) as file:
-        first = file.readline(100_000).decode("utf-8", "replace")
-    return max("\t,;", key=first.count)
 
 
 def column_of(table: Any, option: str, request: DataOptions, source_name: str) -> np.ndarray | None:

@@ -119,8 +119,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         with reading(str(path), "an .npz archive"):
             archive = np.load(file, allow_pickle=False)
         sparse = set(archive.files) >= _SPARSE
-        keys = {} if sparse else names_of_arrays(path, archive.files, request.or_fitted("groups"))
-        request.check_no_table_options(str(path), "labels are the array y", keys.get("y", keys.get("y_train")))
+        keys = names_of_arrays(path, [] if sparse else archive.files, request)
         if sparse:
             return _sparse(path)
         return read_arrays(path, archive, keys, request)
@@ -142,8 +141,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
 
     with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
         archive = Archive(path, file)
-        keys = names_of_arrays(path, archive.files, request.or_fitted("groups"))
-        request.check_no_table_options(str(path), "labels are the array y", keys.get("y", keys.get("y_train")))
+        keys = names_of_arrays(path, archive.files, request)
         if not keys.keys() & {"X", "X_train", "X_test"}:
             numbers = {name: item.size for name, item in archive.stored.items() if item.dtype.kind in "biuf"}
             if not numbers:
@@ -176,18 +174,21 @@ def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: Data
     return FileContents(found.x, found.y, found.n_train, names, groups=groups)
 
 
-def names_of_arrays(path: Path, names: Sequence[str], groups: str | None) -> dict[str, str]:
+def names_of_arrays(path: Path, names: Sequence[str], request: DataOptions) -> dict[str, str]:
     """Names of the arrays of an archive, by the name by which they are read; other names for the same are said, and
-    what is neither read nor has the groups."""
+    what is neither read nor has the groups. Options of columns are refused, but for a label that is the name of y."""
     found, by_lower = {name: name for name in names}, {name.lower(): name for name in names}
     if len(names) == 1 and not by_lower.keys() & {own.lower() for own in _OTHERS}:
+        request.check_no_table_options(str(path), "labels are the array y")
         return {"X": names[0]}
     for own, others in _OTHERS.items():
         if own not in found and (name := next((by_lower[o] for o in (own.lower(), *others) if o in by_lower), None)):
             found[own] = name
+    request.check_no_table_options(str(path), "labels are the array y", found.get("y", found.get("y_train")))
     said = [f"{name} as {own}" for own, name in found.items() if name.lower() != own.lower()]
     if said and found.keys() & {"X", "X_train"}:
         used = {found.get(own) for own in (*_OTHERS, "feature_names")}
+        groups = request.or_fitted("groups")
         used |= {groups, f"{groups}_train", f"{groups}_test"}
         left = [name for name in names if name not in used]
         said_of_left = f"; {name_list(left)} {'is' if len(left) == 1 else 'are'} not used" * bool(left)
@@ -381,8 +382,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         request.check_no_table_options(str(path), "labels are the array y")
         return read_file(path, request)
     arrays, numbers, cells = _arrays_of(path)
-    keys = names_of_arrays(path, list(arrays), request.or_fitted("groups"))
-    request.check_no_table_options(str(path), "labels are the array y", keys.get("y", keys.get("y_train")))
+    keys = names_of_arrays(path, list(arrays), request)
     each = (*_LABELS_OF, "feature_names", request.or_fitted("groups"))
     flat = {keys[key]: _flat(arrays[keys[key]]) for key in each if key in keys}
     archive = InMemory(numbers | cells | flat)

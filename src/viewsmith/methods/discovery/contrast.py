@@ -145,11 +145,15 @@ class Contrast:
     all_windows: Gaussian
 
     @classmethod
-    def of(cls, chosen: Moments, everything: Moments) -> "Contrast":
-        """The contrast of two sets of windows, given by their moments."""
+    def of(cls, chosen: Moments, everything: Moments, beside: Moments | None = None) -> "Contrast":
+        """The contrast of two sets of windows, given by their moments; with `beside` to these of all windows."""
         everything = everything if everything.count else chosen  # the boxes fill the images
-        mixed = (1 - MIXED) * chosen.covariance + MIXED * everything.covariance
-        return cls(Gaussian.of(chosen.mean, mixed), Gaussian.of(everything.mean, everything.covariance))
+
+        def mixed(own: Moments) -> Gaussian:
+            return Gaussian.of(own.mean, (1 - MIXED) * own.covariance + MIXED * everything.covariance)
+
+        rest = Gaussian.of(everything.mean, everything.covariance) if beside is None else mixed(beside)
+        return cls(mixed(chosen), rest)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of both densities by name."""

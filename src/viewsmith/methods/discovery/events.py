@@ -37,11 +37,9 @@ from viewsmith.core.rows import RowSource, row_blocks
 from viewsmith.data.any_size import by_content
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, choose, parts_of
 from viewsmith.methods.discovery.contrast import (
-    MIXED,
     ROUNDS,
     SURE,
     Contrast,
-    Gaussian,
     Moments,
     Search,
     Whitening,
@@ -154,12 +152,8 @@ def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generato
             taken[row, starts[window] : starts[window] + event.width] = True
         events, beside = Moments.of(z[chosen]), Moments.of(z, whole & free_windows(~taken, starts, event.width))
         beside = beside if beside.count else everything
-        densities = (
-            Gaussian.of(own.mean, (1 - MIXED) * own.covariance + MIXED * everything.covariance)
-            for own in (events, beside)
-        )
         rarity = max(0.0, float(np.log(beside.count / events.count)))
-        event = replace(event, windows=(whitening, Contrast(*densities)), rarity=rarity)
+        event = replace(event, windows=(whitening, Contrast.of(events, everything, beside)), rarity=rarity)
     return event, taken
 
 

@@ -330,16 +330,15 @@ class LinearContrastMethod(Method):
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         """Representation of scaled samples, (B, n_components): the mean over their symmetric copies and parts."""
 
+        def over(copies: list[Tensor]) -> Tensor:
+            return torch.stack([self.framework.represent(copy, output) for copy in copies]).mean(0)
+
         def mean(rows: Tensor) -> Tensor:
             rows = shrunken(rows, self.shrunk)
-            copies = self.small_views.symmetric_copies(rows)
-            found = torch.stack([self.framework.represent(copy, output) for copy in copies]).mean(0)
+            found = over(self.small_views.symmetric_copies(rows))
             if not (share := float(self.share_of_parts)):
                 return found
-            parts = torch.stack([self.framework.represent(part, output) for part in self.small_views.parts(rows)]).mean(
-                0
-            )
-            return (1 - share) * found + share * parts
+            return (1 - share) * found + share * over(self.small_views.parts(rows))
 
         return self.views.represent(mean, x)
 

@@ -294,9 +294,16 @@ def choose_roles(
 
 
 class NearlyNumbers(InputError):
-    """A text column in which nearly all cells are numbers, and the others, for a message."""
+    """A text column in which nearly all cells are numbers, and the `wrong` others."""
 
-    cells = ""
+    def __init__(self, column: pd.Series, wrong: pd.Series, source_name: str) -> None:
+        self.cells = list_cells(column, wrong)
+        name = one_line(column.name, 60)
+        super().__init__(
+            f"{source_name}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: {self.cells}; "
+            f"correct {'it' if len(wrong) == 1 else 'them'}, or give "
+            f"--columns {quoted(f'{name}=numeric')} (they are then missing) or {name}=category"
+        )
 
 
 def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
@@ -386,16 +393,8 @@ def _check_nearly_numbers(column: pd.Series, source_name: str) -> None:
     values = column.dropna().astype(str)
     numbers = pd.to_numeric(values, errors="coerce")
     wrong = values[numbers.isna()]
-    if len(wrong) == 0 or len(wrong) > (1 - NEARLY_NUMBERS) * len(values) or numbers.nunique() <= DISTINCT:
-        return
-    name, cells = one_line(column.name, 60), list_cells(column, wrong)
-    error = NearlyNumbers(
-        f"{source_name}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: {cells}; "
-        f"correct {'it' if len(wrong) == 1 else 'them'}, or give "
-        f"--columns {quoted(f'{name}=numeric')} (they are then missing) or {name}=category"
-    )
-    error.cells = cells
-    raise error
+    if 0 < len(wrong) <= (1 - NEARLY_NUMBERS) * len(values) and numbers.nunique() > DISTINCT:
+        raise NearlyNumbers(column, wrong, source_name)
 
 
 def list_cells(column: pd.Series, cells: pd.Series) -> str:
