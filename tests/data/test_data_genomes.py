@@ -54,6 +54,55 @@ def test_records_of_genbank(tmp_path):
     assert "1 record of 1 without letters, such as AB0.1: download" in refusal(load_dataset, tmp_path / "y.gb")
 
 
+GENOME = """LOCUS       NC_1                      60 bp    DNA     circular BCT 05-JUL-1999
+DEFINITION  A plasmid.
+ACCESSION   NC_1
+VERSION     NC_1.1
+FEATURES             Location/Qualifiers
+     source          1..60
+                     /organism="Zea mays"
+     CDS             1..12
+                     /locus_tag="a1"
+                     /product="some enzyme"
+                     /translation="MKP"
+     CDS             complement(join(13..18,25..30))
+                     /gene="b"
+                     /product="other"
+     CDS             31..42
+                     /pseudo
+     CDS             join(AB1.1:1..9,43..48)
+                     /locus_tag="away"
+     tRNA            49..60
+ORIGIN
+        1 atgaaaccat aattaacccg ggggttgcat atgtaaaaac ccacgtacgt aaaccgttga
+//
+"""
+
+
+def test_features_of_a_genome(tmp_path):
+    pytest.importorskip("Bio")
+    path = tmp_path / "x.gb"
+    path.write_text(GENOME)
+    assert "samples (--feature TYPE), it has CDS (4), tRNA (1)" in refusal(load_dataset, path)
+    assert "has DNA, expected proteins: take its" in refusal(load_dataset, path, modality="proteins")
+    with pytest.warns(UserWarning, match="1 feature of 4 left out: parts in other records"):
+        data = load_dataset(path, feature=["cds"])
+    assert texts(data) == ["ATGAAACCATAA", "ATGCAAGGTTAA", "ATGTAAAAACCC"]
+    assert data.row_names == ["a1", "b", "NC_1.1:30-42"]
+    with pytest.warns(UserWarning, match="2 features of 4 left out: pseudogenes"):
+        data = load_dataset(path, feature="CDS", modality="proteins")
+    assert data.modality == "proteins" and texts(data) == ["MKP", "MQG"]
+    with pytest.warns(UserWarning, match="left out"):
+        assert texts(load_dataset(path, schema=data.schema)) == ["MKP", "MQG"]  # features and modality of the run
+    for label, labels in {"type": ["CDS", "tRNA"], "organism": ["Zea_mays"], "strand": ["+", "-"]}.items():
+        with pytest.warns(UserWarning, match="left out"):
+            y = load_dataset(path, feature=["CDS", "tRNA"], label=label, few_labels=True).y
+        assert np.unique(y).tolist() == labels
+    assert "of the type exon, but CDS, source, tRNA" in refusal(load_dataset, path, feature=["exon"])
+    assert "type tRNA have no proteins" in refusal(load_dataset, path, feature=["tRNA"], modality="proteins")
+    assert "no feature has /x=, but gene" in refusal(load_dataset, path, feature=["CDS"], label="x")
+
+
 @pytest.fixture
 def genome(tmp_path):
     pytest.importorskip("pyfaidx")

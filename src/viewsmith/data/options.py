@@ -125,6 +125,10 @@ class DataOptions(ModelDataOptions):
     """Genome that the intervals of a BED file are of, indexed by samtools or here."""
     width: Annotated[int | None, Flag("LETTERS"), Bounds(ge=1)] = None
     """Length of all sequences of a BED file, around the centers or summits (default: that of each interval)."""
+    feature: Annotated[Sequence[str] | None, Flag("TYPE,...")] = None
+    """Features of GenBank records that are the samples: CDS, tRNA (default: whole records).
+
+    With the modality proteins, CDS are translated. `label` and `groups` name qualifiers, or are type or strand."""
     encoding: Annotated[str | None, Flag("NAME")] = None
     """Encoding of a text table (default: UTF-8, or UTF-16 with its mark)."""
     header: Annotated[Literal["auto", "yes", "no"] | None, Flag("KIND")] = None

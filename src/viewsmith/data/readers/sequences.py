@@ -1,4 +1,4 @@
-"""Readers of sequences: FASTA with labels and a split from headers, FASTQ, GenBank, BED, and a column of a table."""
+"""Readers of sequences: FASTA with labels and a split from headers, FASTQ, BED, and a column of a table."""
 
 import contextlib
 import dataclasses
@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -379,7 +379,7 @@ def _record(headers: list[str], i: int) -> str:
 of_records = partial(reader, options=("labels",), extra="dna", once=True)
 
 
-def _contents(path: Path, request: DataOptions, records: list[tuple[str, str]]) -> FileContents:
+def record_contents(path: Path, request: DataOptions, records: list[tuple[str, str]]) -> FileContents:
     """What is read of records, a header and letters each."""
     if not records:
         raise InputError(f"{path} has no record with a sequence")
@@ -405,47 +405,7 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
         lines = io.TextIOWrapper(cast(BinaryIO, file), "ascii", "replace")
         records = [(header, letters) for header, letters, _ in FastqGeneralIterator(lines)]
     warn(f"{path}: the qualities of the bases are not used")
-    return _contents(path, request, records)
-
-
-@of_records(
-    "genbank",
-    *(".gb", ".gbk", ".gbff", ".genbank"),
-    help="records of GenBank, their sequences",
-    noun="a GenBank file",
-    modality=("dna", "proteins"),
-    example="records.gb --labels kinds.tsv",
-)
-def read_genbank(path: Path, request: DataOptions) -> FileContents:
-    """Sequences of records as ASCII letters, uint8 (n, L), padded with 0; `label` and `groups` may name what features
-    say of the whole record or of the first one that has it."""
-    require("Bio", "dna", "reading GenBank files")
-    from Bio import SeqIO
-
-    with reading(str(path), "a GenBank file"):
-        found = list(SeqIO.parse(path, "genbank"))
-    if absent := [record.id for record in found if not record.seq.defined]:
-        raise InputError(
-            f"{path}: {pluralize(len(absent), 'record')} of {len(found):,} without letters, such as "
-            f"{one_line(absent[0], 40)}: download them with their sequences (of NCBI: format 'GenBank (full)')"
-        )
-    wanted = {request.or_fitted("label"), request.or_fitted("groups")} - {None}
-    known = sorted({key for record in found for feature in record.features for key in feature.qualifiers})
-    for key in sorted(wanted & {request.label, request.groups}):
-        if not (key in known or key.isdecimal() or request.labels is not None or request.few_labels):
-            raise InputError(f"{path}: no feature has /{one_line(key, 40)}=, but {name_list(known, 12)}")
-    records = [
-        (" ".join([record.id, record.description, *_said(record.features, wanted)]), str(record.seq))
-        for record in found
-    ]
-    return _contents(path, request, records)
-
-
-def _said(features: Any, wanted: Iterable[str]) -> Iterator[str]:
-    """``KEY=VALUE`` of qualifiers of features, such as organism, gene and product, as headers of FASTA have them."""
-    for key in wanted:
-        if value := next((feature.qualifiers[key][0] for feature in features if key in feature.qualifiers), ""):
-            yield f"{key}={'_'.join(value.split())}"
+    return record_contents(path, request, records)
 
 
 @reader(
@@ -488,7 +448,7 @@ def read_bed(path: Path, request: DataOptions) -> FileContents:
     if outside:
         warn(f"{path}: {pluralize(outside, 'interval')} of {len(intervals):,} left out, over the end of a chromosome")
     kept = {"genome": str(genome)} | ({} if width is None else {"width": width})
-    return dataclasses.replace(_contents(path, request, records), options=kept)
+    return dataclasses.replace(record_contents(path, request, records), options=kept)
 
 
 @dataclass(frozen=True)
