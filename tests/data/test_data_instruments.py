@@ -131,6 +131,9 @@ def test_ome_zarr_and_arrays_alone(tmp_path, version):
     assert data.schema["signal"] == {"channel_names": ["DNA", "ER", "AGP"], "micrometers": 0.5}
     some = load_dataset(tmp_path / "a.ome.zarr", tile=16, overlap=0, channels=["ER"])
     np.testing.assert_array_equal(some.x[1, ..., 0], x[0, 1, :16, 16:32])
+    half = load_dataset(tmp_path / "a.ome.zarr", level=1)
+    np.testing.assert_array_equal(half.x, x.transpose(0, 2, 3, 1)[:, ::2, ::2])
+    assert half.schema["signal"]["micrometers"] == 1.0
     zarr.create_array(tmp_path / "b.zarr", data=x[0], zarr_format=version)
     assert load_dataset(tmp_path / "b.zarr").x.shape == (3, 40, 50, 1)
     zarr.create_group(tmp_path / "p.zarr", zarr_format=version, attributes={"plate": {"wells": [{"path": "B/2"}]}})

@@ -99,6 +99,52 @@ def test_places_without_data_are_left_out(put, capsys):
     assert load_dataset(path, tile=32, overlap=0).row_names == ["scene.tif@32,0", "scene.tif@32,32"]
 
 
+@pytest.fixture
+def slide(tmp_path):
+    """A slide: tissue at the top left, glass with noise and a place without it, half of its resolution, and a label."""
+    x = RNG.integers(225, 245, (128, 192, 3)).astype(np.uint8)
+    x[:64, :64] = RNG.integers(60, 220, (64, 64, 1)) + np.array([30, -60, 10])
+    x[96:, 160:] = 255
+    path = tmp_path / "slide.svs"
+    options = {"photometric": "rgb", "metadata": None, "tile": (32, 32), "compression": "zlib"}
+    with tifffile.TiffWriter(path) as file:
+        file.write(x, subifds=1, description="Aperio\n|MPP = 0.25", software="", **options)
+        half = x.reshape(64, 2, 96, 2, 3).mean((1, 3)).astype(np.uint8)
+        file.write(half, subfiletype=1, **options)
+        file.write(RNG.integers(0, 255, (30, 40, 3)).astype(np.uint8), photometric="rgb", metadata=None)
+    return path, x, half
+
+
+def test_tissue_of_a_slide(slide, capsys):
+    path, x, half = slide
+    data = load_dataset(path, tile=32, overlap=0)
+    assert data.row_names == [f"slide.svs@{left},{top}" for top in (0, 32) for left in (0, 32)]
+    np.testing.assert_array_equal(data.x[3], x[32:64, 32:64])
+    said = capsys.readouterr().err
+    assert "smaller ones: --level 1: 64 x 96 pixels; left out: " in said and "(30 x 40 x 3)" in said
+    assert "4 tiles of 32 x 32 pixels, 20 empty ones left out, of which 20 of glass" in said
+    data = load_dataset(path, tile=16, overlap=0, level=1)
+    assert data.row_names == [f"slide.svs@{left},{top}" for top in (0, 16) for left in (0, 16)]
+    np.testing.assert_array_equal(data.x[1], half[:16, 16:32])
+    assert data.schema["signal"]["micrometers"] == 0.5 and data.schema["signal"]["level"] == 1
+    assert data.windows.coordinates(np.array([0]), np.array([24]), np.array([8])) == {"x": ["48"], "y": ["16"]}
+    again = load_dataset(path, schema=data.schema)  # at the level of the run
+    np.testing.assert_array_equal(again.x[:], data.x[:])
+    has = "has no level 2, given as level; it has 0 (128 x 192 pixels), 1 (64 x 96 pixels)"
+    assert has in refusal(load_dataset, path, tile=32, level=2)
+
+
+@pytest.mark.parametrize("what", ["dark", "deep"])
+def test_tiles_without_color_are_no_glass_of_other_images(tmp_path, what):
+    x = RNG.integers(0, 30, (64, 96, 3)).astype(np.uint8)
+    x[:32, :32, 1] += 90
+    x = x if what == "dark" else x.astype(np.uint16) * 100
+    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
+        file.write(x, subifds=1, photometric="rgb", metadata=None)
+        file.write(x[::2, ::2], subfiletype=1, photometric="rgb", metadata=None)
+    assert len(load_dataset(tmp_path / "x.tif", tile=32, overlap=0).x) == 6
+
+
 @pytest.mark.parametrize("by", ["scale", "matrix", "point"])
 def test_coordinates_of_a_map(put, tmp_path, by):
     keys = (1, 1, 0, 1, 1025, 0, 1, 2 if by == "point" else 1)

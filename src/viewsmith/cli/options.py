@@ -62,8 +62,8 @@ COMMON = {"threads": Threads, "debug": Annotated[bool, Option("--debug", help="S
 
 #: Options of `load_dataset` of recordings, images of instruments, sequences and text tables.
 OF_RECORDINGS = (
-    *("length", "step", "rate", "channels", "time", "recording", "axes", "channel_files", "tile", "overlap", "masks"),
-    *("alphabet", "genome", "width", "feature", "encoding", "header"),
+    *("length", "step", "rate", "channels", "time", "recording", "axes", "channel_files", "tile", "overlap", "level"),
+    *("masks", "alphabet", "genome", "width", "feature", "encoding", "header"),
 )
 
 #: Options of `load_dataset` that estimators have, too.

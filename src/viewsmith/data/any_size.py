@@ -168,7 +168,7 @@ def read_samples(
     whole = (folder and "images" in find_reader(path).modalities) or (modality in ("auto", "images") and _is_one(path))
     if whole and tile is None and read.get("masks") is None:
         before = {**as_before, **read}
-        given = {name: before[name] for name in ("axes", "channels", "channel_files") if name in before}
+        given = {name: before[name] for name in ("axes", "channels", "channel_files", "level") if name in before}
         images = _folder(path, DataOptions(**given))
         return Samples(images, list(images.names), "images")
     series = modality == "series"
@@ -253,7 +253,7 @@ def _deep_folder(path: Path, files: list[Path], request: DataOptions) -> ImageLi
         return np.rint(pixels).clip(0, np.iinfo(stack.dtype).max).astype(stack.dtype)
 
     def contents() -> Iterator[bytes]:
-        yield f"{request.axes} {request.channel_files} {stack.chosen}".encode()
+        yield f"{request.axes} {request.level} {request.channel_files} {stack.chosen}".encode()
         for file in files:
             status = file.stat()
             yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
@@ -281,7 +281,7 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
     files, shapes, damaged, too_large, color = [], [], [], [], False
     given = image_files(path) if path.is_dir() else [path]
     root = path if path.is_dir() else path.parent
-    if given and (request.axes or request.channels or request.channel_files or is_deep(given[0])):
+    if given and (request.axes or request.channels or request.level or request.channel_files or is_deep(given[0])):
         return _deep_folder(root, given, request)
     for file in given:
         try:

@@ -25,7 +25,7 @@ from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, siz
 from viewsmith.modalities.images.modality import Images
 
 #: Options of `load_dataset` of all readers of images.
-OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap", "labels", "masks")
+OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap", "level", "labels", "masks")
 CHANNELS = "CS"  # letters of axes that are channels
 UNKNOWN = "QI"  # letters of axes of which a file does not say what they are
 
@@ -46,6 +46,31 @@ class ImageFile:
     transform: tuple[float, ...] | None = None  # six numbers, from column and row to coordinates of a map (GDAL)
     map_keys: tuple[Any, ...] = ()  # tags of a GeoTIFF that say what the coordinates are
     empty: float | None = None  # the value of pixels without data
+    smaller: tuple["ImageFile", ...] = ()  # the same image at lower resolutions
+    level: int = 0  # of these resolutions
+    left_out: str = ""  # its other images, such as the label of a slide
+    slide: bool = False  # whether it is one of a slide scanner
+
+    def at_level(self, level: int) -> "ImageFile":
+        """The image at a level of its pyramid, with coordinates of the map, or of the pixels of level 0."""
+        if level == 0:
+            return self
+        if level > len(self.smaller):
+            sizes = name_list([f"{i} ({size_of(each.sides)})" for i, each in enumerate((self, *self.smaller))], 12)
+            raise InputError(f"{self.path} has no level {level}, given as level; it has {sizes}")
+        found = self.smaller[level - 1]
+        by_row, by_column = (whole / part for whole, part in zip(self.sides, found.sides, strict=True))
+        x, a, b, y, c, d = self.transform or (0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+        return replace(
+            self,
+            shape=found.shape,
+            pixels=found.pixels,
+            opened=found.opened,
+            smaller=self.smaller[level:],
+            level=level,
+            micrometers=None if self.micrometers is None else self.micrometers * by_column,
+            transform=(x, a * by_column, b * by_row, y, c * by_column, d * by_row),
+        )
 
     def with_axes(self, axes: str | None, *, alone: bool) -> "ImageFile":
         """The file with the axes that were given; ones it does not say are channels, or of a file `alone` images."""
@@ -219,9 +244,12 @@ class Stack:
         others = [letter for letter in first.axes if first._counts(letter)]
         each = f", each of {' and '.join(others)} an image" if first.count > 1 else ""
         kept = "" if self.dtype == first.dtype else f", as {self.dtype}"
+        sizes = [f"--level {i}: {size_of(each.sides)}" for i, each in enumerate(first.smaller, first.level + 1)]
+        smaller = f"; smaller ones: {name_list(sizes, 8)}" if sizes else ""
+        left_out = f"; left out: {first.left_out}" if first.left_out else ""
         return (
             f"{source_name}: {pluralize(len(self.files), 'file')} {first.described()}{kept}: "
-            f"{pluralize(self.count, 'image')} of {pluralize(channels, 'channel')}{named}{each}"
+            f"{pluralize(self.count, 'image')} of {pluralize(channels, 'channel')}{named}{each}{smaller}{left_out}"
         )
 
 
@@ -323,7 +351,8 @@ def stack_of(
     signal = (request.schema or {}).get("signal", {})
     axes = request.axes or signal.get("axes")
     headers = [image_file(file) if isinstance(file, Path) else file for file in files]
-    found = [file.with_axes(axes, alone=len(files) == 1) for file in headers]
+    level = request.level if request.level is not None else signal.get("level", 0)
+    found = [file.with_axes(axes, alone=len(files) == 1).at_level(level) for file in headers]
     first = found[0]
     for file in found:
         if file.dtype != first.dtype:
@@ -390,6 +419,7 @@ def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str]
     """What a reader returns of a stack whose images are `x`, and whose files have these names."""
     signal: dict[str, Any] = {
         "axes": request.axes,
+        "level": request.level,
         "channel_files": request.channel_files,
         "wanted": None if request.channels is None else list(request.channels),
     }

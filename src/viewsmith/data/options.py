@@ -112,6 +112,10 @@ class DataOptions(ModelDataOptions):
     left out: without data, of one value, or of a twentieth of the range of the scene in every channel."""
     overlap: Annotated[int | None, Flag("PIXELS"), Bounds(ge=0)] = None
     """Pixels that neighboring tiles share (default: an eighth of their side)."""
+    level: Annotated[int | None, Flag("NUMBER"), Bounds(ge=0)] = None
+    """Resolution of a slide or OME-Zarr image that has several: 0 is the full one, 1 the next smaller (default: 0).
+
+    Places of tiles are then pixels of that level, and have coordinates, those of the map or pixels of level 0."""
     masks: Annotated[Path | None, Flag("PATH")] = None
     """Masks of images: each object in them is a sample, a square around it.
 

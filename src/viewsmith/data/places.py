@@ -18,7 +18,9 @@ FASTA = (".fa", ".fasta", ".fna")
 TIFF = (".tif", ".tiff")
 DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
 FITS = (".fits", ".fit", ".fts", ".fits.gz")
-INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
+#: TIFF files of slide scanners and microscopes, under names of their own.
+SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".qptiff", ".lsm", ".btf")
+INSTRUMENTS = (*DICOM, *NIFTI, *FITS, *SLIDES)
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
 #: Modules that open packed files, by their last ending; some builds of Python lack one.
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zip": "zipfile"}

@@ -22,6 +22,7 @@ from viewsmith.data.objects import Objects, find_mask, objects_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
+from viewsmith.data.recordings import otsu_threshold
 from viewsmith.modalities.images.channels import channel_ranges
 
 Header = TypeVar("Header", bound=Callable[[Path], ImageFile])
@@ -236,19 +237,49 @@ def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:
     finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else slice(None)
     low, high = channel_ranges(values[finite]) if len(values[finite]) else (np.zeros(1), np.zeros(1))
     kept, missing = np.zeros(len(rows), dtype=bool), 0
-    size = rows.block_rows
-    for start in range(0, len(rows), size):
-        x = rows[start : start + size]
+    stained, size = _stained(rows, some) if flat else None, rows.block_rows
+    tissue = np.arange(len(rows)) if stained is None else np.flatnonzero(stained)
+    for first in range(0, len(tissue), size):
+        index = tissue[first : first + size]
+        x = rows[index]
         holes = ~np.isfinite(x).all(axis=(1, 2, 3)) if x.dtype.kind == "f" else np.zeros(len(x), dtype=bool)
-        for i, (scene, _, _) in enumerate(rows.places[start : start + size]):
+        for i, (scene, _, _) in enumerate(rows.places[index]):
             empty = rows.images[scene][0].empty
             if empty is not None and np.isfinite(empty):
                 holes[i] |= bool(((x[i] == empty).all(axis=2)).mean() > 0.5)
         spread = x.max(axis=(1, 2)).astype(np.float64) - x.min(axis=(1, 2))
         with np.errstate(invalid="ignore"):
-            kept[start : start + len(x)] = (spread > flat * (high - low)).any(axis=1) & ~holes
+            kept[index] = (spread > flat * (high - low)).any(axis=1) & ~holes
         missing += int(holes.sum())
-    return kept, f", of which {missing:,} without data (NaN or the value of the file for that)" if missing else ""
+    why = f", of which {missing:,} without data (NaN or the value of the file for that)" if missing else ""
+    return kept, why if len(tissue) == len(rows) else f", of which {len(rows) - len(tissue):,} of glass{why}"
+
+
+def _stained(rows: TileRows, some: np.ndarray) -> np.ndarray | None:
+    """Which tiles of slides have color in more than a twentieth of their pixels, as stained tissue has, by the smallest
+    resolution of each; None for other images, and for slides that are dark where they have no color."""
+    whole = rows.stack.dtype.itemsize == 1 and rows.shape[3] == 3 and all(file.slide for file in rows.stack.files)
+    colors = some.reshape(-1, some.shape[3])
+    threshold = otsu_threshold(np.ptp(colors, axis=1)) if whole else 0
+    glass = colors[np.ptp(colors, axis=1) <= threshold]
+    if not whole or np.median(glass) < 128:
+        return None
+    found = np.ones(len(rows), dtype=bool)
+    for scene in np.unique(rows.places[:, 0]):
+        file, number = rows.images[scene]
+        least = file.smaller[-1] if file.smaller else file
+        stained = np.ptp(rows.stack.of_channels(least.images()[number]), axis=2) > threshold
+        above = np.zeros((stained.shape[0] + 1, stained.shape[1] + 1))  # counts above and left of each corner
+        above[1:, 1:] = stained.cumsum(0).cumsum(1)
+        tiles = np.flatnonzero(rows.places[:, 0] == scene)
+        scales = [small / full for small, full in zip(least.sides, file.sides, strict=True)]
+        (top, bottom), (left, right) = (
+            (np.floor(start * scale).astype(int), np.ceil((start + rows.side) * scale).astype(int))
+            for start, scale in zip(rows.places[tiles, 1:].T, scales, strict=True)
+        )
+        counts = above[bottom, right] - above[top, right] - above[bottom, left] + above[top, left]
+        found[tiles] = counts > FLAT * (bottom - top) * (right - left)
+    return found
 
 
 def read_file(path: Path, request: DataOptions) -> FileContents:

@@ -33,7 +33,7 @@ _ADVICE = {
     ".json": "save a table as .jsonl, pandas.read_json(FILE).to_json(OUT, orient='records', lines=True); beside "
     "annotations give the file or folder of the samples",
     **dict.fromkeys(
-        (".czi", ".lif", ".nd2", ".oib", ".oif", ".svs", ".ndpi", ".mrxs"),
+        (".czi", ".lif", ".nd2", ".oib", ".oif", ".mrxs"),
         "save it as OME-TIFF, which keeps depth and channels, in the program of the microscope or in Fiji",
     ),
     **dict.fromkeys(

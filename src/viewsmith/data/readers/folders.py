@@ -176,7 +176,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     of_channels = [file.path.name for file in files] if pattern else []
     table = table_of_names(names, request, path, of_channels) if wanted else None
     y, groups = _labels(path, images.labels, request, table)
-    if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
+    if request.axes or request.channels or request.level or side or pattern or is_deep(images.files[0]):
         stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
             hint = "" if pattern or stack.shape[3] > 1 else channels_hint(names)
@@ -265,6 +265,7 @@ def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -
     place = request.cache or request.cache_if_large
     assert place is not None
     given = {"side": stack.side, "channels": request.channels, "axes": request.axes, "dtype": stack.dtype.name}
+    given |= {"level": request.level} if request.level else {}
     given |= {"channel_files": request.channel_files} if request.channel_files else {}
     cache = ImageCache(place, path, files, given)
     if (known := cache.read()) is not None:

@@ -15,6 +15,7 @@ import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from viewsmith.core.rows import check_size
 from viewsmith.data.formats import deep, reader
 from viewsmith.data.image_files import CHANNELS, ImageFile, opening
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SUFFIXES, TIFF
+from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SLIDES, SUFFIXES, TIFF
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.tiles import image_reader
 from viewsmith.data.unread import refuse
@@ -37,7 +38,8 @@ GEO_KEYS = (34735, 34736, 34737)  # directory of the keys of a GeoTIFF, their nu
 @image_reader(
     "tiff",
     *TIFF,
-    help="a TIFF, OME-TIFF or GeoTIFF file with several images, or a scene that is cut into tiles",
+    *SLIDES,
+    help="a TIFF, OME-TIFF or GeoTIFF file with several images, or a scene or whole slide that is cut into tiles",
     noun="a TIFF file",
     extra="microscopy",
     example="scene.tif --tile 256 --overlap 32 --channels DNA,0",
@@ -50,11 +52,19 @@ def tiff_file(path: Path) -> ImageFile:
     with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(path) as file:
         series, _ = file.series, len(file.pages)
         shapes = list(dict.fromkeys(tuple(each.shape) for each in series))
+        number, left_out = 0, ""
         if len(shapes) > 1:
-            raise InputError(
-                f"{path} has images of different shapes, such as {shapes[0]} and {shapes[1]}, expected pages of one: "
-                "save them as files of their own"
-            )
+            # Of a slide the scanner keeps pictures of its label and of the whole beside it.
+            number = max(range(len(series)), key=lambda i: series[i].size)
+            largest = series[number]
+            if not (largest.is_pyramidal or largest.name == "Baseline"):
+                raise InputError(
+                    f"{path} has images of different shapes, such as {shapes[0]} and {shapes[1]}, expected pages of "
+                    "one: save them as files of their own"
+                )
+            rest = [each for each in series if each is not largest]
+            left_out = name_list([f"{each.name} ({' x '.join(map(str, each.shape))})" for each in rest])
+            series = [largest]
         first, side = series[0], None
         names: list[str] = []
         if file.ome_metadata:
@@ -62,6 +72,8 @@ def tiff_file(path: Path) -> ImageFile:
         elif file.imagej_metadata:
             labels = file.imagej_metadata.get("Labels") or []
             names = [str(label) for label in labels]
+        elif left_out or first.is_pyramidal:
+            side = _of_scanner(first.keyframe)
         axes, shape = str(first.axes), tuple(map(int, first.shape))
         if len(series) > 1:  # images of one shape that no axis joins
             axes, shape = "I" + axes, (len(series), *shape)
@@ -69,27 +81,44 @@ def tiff_file(path: Path) -> ImageFile:
         transform, empty = _map_of(first.keyframe)
         keys = [first.keyframe.tags.get(code) for code in GEO_KEYS]
         map_keys = tuple((tag.code, tag.dtype, tag.count, tag.value, True) for tag in keys if tag is not None)
-        plain = len(series) == 1 and first.dataoffset is not None and first.dtype.isnative
+        plain = len(series) == 1 and not left_out and first.dataoffset is not None and first.dtype.isnative
+        sizes = [tuple(map(int, each.shape)) for each in first.levels] if len(series) == 1 else []
 
-    def pixels() -> np.ndarray:
+    def pixels(level: int = 0) -> np.ndarray:
         with tifffile.TiffFile(path) as file:
-            parts = [each.asarray() for each in file.series]
-        return parts[0] if len(parts) == 1 else np.stack(parts)
+            if len(series) == 1:
+                return np.asarray(file.series[number].levels[level].asarray())
+            return np.stack([each.asarray() for each in file.series])
 
-    def opened() -> Any:
-        if plain:
+    def opened(level: int = 0) -> Any:
+        if plain and level == 0:
             return tifffile.memmap(path, mode="r")
         require("zarr", "microscopy", f"reading windows of {path}")
         import zarr
 
         with tifffile.TiffFile(path) as file:
-            return zarr.open_array(file.series[0].aszarr(level=0), mode="r")
+            return zarr.open_array(file.series[number].aszarr(level=level), mode="r")
 
     found = ImageFile(path, shape, axes, dtype, pixels, micrometers=side, transform=transform, empty=empty)
-    found = replace(found, map_keys=map_keys)
-    found = found if len(series) > 1 else replace(found, opened=opened)
+    slide = transform is None and bool(left_out or len(sizes) > 1)
+    found = replace(found, map_keys=map_keys, left_out=left_out, slide=slide)
+    if len(series) == 1:
+        levels = [(partial(pixels, i), partial(opened, i)) for i in range(len(sizes))]
+        smaller = [
+            replace(found, shape=size, pixels=read, opened=windows)
+            for size, (read, windows) in zip(sizes, levels, strict=True)
+        ]
+        found = replace(found, opened=opened, smaller=tuple(smaller[1:]))
     channels = math.prod(size for size, letter in zip(shape, axes, strict=True) if letter in CHANNELS)
     return replace(found, names=tuple(names)) if len(names) == channels else found
+
+
+def _of_scanner(page: Any) -> float | None:
+    """Side of a pixel in micrometers, as Aperio writes it, or of pixels per centimeter."""
+    if written := re.search(r"\bMPP\s*=\s*([\d.]+)", page.description):
+        return float(written[1]) or None
+    per_cm = page.get_resolution(unit="CENTIMETER")[0] if page.tags.get("ResolutionUnit") else 0
+    return 1e4 / per_cm if per_cm > 1e3 else None  # fewer are of a printer
 
 
 @contextlib.contextmanager
@@ -425,13 +454,13 @@ def zarr_file(path: Path) -> ImageFile:
         if "plate" in given:
             first = next((well.get("path") for well in given["plate"].get("wells", [])), "A/1")
             raise InputError(f"{path} is a plate of wells, expected one image: give {path / first / '0'}")
-        names: list[str] = []
+        names, lower = list[str](), list[Any]()
         if hasattr(node, "shape"):
             found, axes, side = node, "TZQYX"[-node.ndim :] if 2 <= node.ndim <= 5 else "", None
         elif given.get("multiscales"):
             scales = given["multiscales"][0]
-            largest = scales["datasets"][0]
-            found = node[largest["path"]]
+            largest, *rest = scales["datasets"]
+            found, lower = node[largest["path"]], [node[each["path"]] for each in rest]
             listed = scales.get("axes") or [{"name": name} for name in "tczyx"[-found.ndim :]]
             kinds = [each if isinstance(each, dict) else {"name": each} for each in listed]
             axes = "".join(str(each["name"])[:1].upper() for each in kinds)
@@ -442,7 +471,13 @@ def zarr_file(path: Path) -> ImageFile:
         shape, dtype = tuple(map(int, found.shape)), np.dtype(found.dtype)
     if len(axes) != len(shape) or not {"Y", "X"} <= set(axes):
         raise InputError(f"{path} has an array of shape {shape} with the axes {axes or 'unknown'}: expected Y and X")
-    result = ImageFile(path, shape, axes, dtype, lambda: np.asarray(found[...]), micrometers=side, opened=lambda: found)
+
+    def of(array: Any) -> ImageFile:
+        return ImageFile(
+            path, tuple(map(int, array.shape)), axes, dtype, lambda: np.asarray(array[...]), opened=lambda: array
+        )
+
+    result = replace(of(found), micrometers=side, smaller=tuple(map(of, lower)), slide=bool(lower))
     return replace(result, names=tuple(names)) if len(names) == result.channels and all(names) else result
 
 
