@@ -12,7 +12,7 @@ from edfio import Edf, EdfAnnotation, EdfSignal, read_edf
 
 from refusals import refusal
 from viewsmith.core.rows import RowSource
-from viewsmith.data import load_dataset
+from viewsmith.data import load_dataset, recordings
 from viewsmith.data.dataset import Windows
 from viewsmith.data.recordings import points_of
 from viewsmith.data.write import write_annotations
@@ -304,8 +304,8 @@ def test_other_refusals(tmp_path):
     assert "expected a time (2s, 500ms)" in refusal(load_dataset, tmp_path / "b.wav", length="two")
     assert "step is for windows" in refusal(load_dataset, tmp_path / "b.wav", step="1s")
     assert "expected at least 2" in refusal(load_dataset, tmp_path / "b.wav")
-    assert "so length=1s has no effect" in refusal(load_dataset, "wine", length="1s")
-    assert "so rate=" in refusal(load_dataset, "wine", rate=8.0)
+    assert "on which length=1s has no effect" in refusal(load_dataset, "wine", length="1s")
+    assert "on which rate=8.0 has no effect" in refusal(load_dataset, "wine", rate=8.0)
 
 
 @pytest.mark.parametrize(
@@ -428,3 +428,40 @@ def test_events_at_seams_are_merged():
     assert kept.tolist() == [False, True, False, True, True, False]
     found = windows.located(rows[kept], begin[kept], begin[kept] + 10)
     assert found["first"].tolist() == [60, 109, 60] and found["end_s"].tolist() == [0.7, 1.19, 0.7]
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "h5", "mapped"])
+def test_arrays_are_cut_by_a_length(tmp_path, monkeypatch, capsys, form):
+    x = rng.normal(size=(3, 1050)).astype("float32")
+    path = tmp_path / f"x.{form.replace('mapped', 'npy')}"
+    if form == "npz":
+        np.savez(path, eeg=x.T, fs=100.0)
+    elif form == "h5":
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            file["eeg"], file["fs"] = x, [100.0]
+    else:
+        np.save(path, x)
+    if form == "mapped":
+        monkeypatch.setattr(recordings, "IN_MEMORY", 0)
+    rate = {"rate": 100} if path.suffix == ".npy" else {}
+    data = load_dataset(path, length="2s", step="1s", channels=["0", "2"], **rate)
+    assert "is one recording of 3 channels and 1,050 points" in capsys.readouterr().err
+    assert data.modality == "series" and data.x.shape == (9, 2, 200) and data.row_names[1].endswith("@1 s")
+    np.testing.assert_array_equal(data.x[1], x[[0, 2], 100:300])
+    assert isinstance(data.x, np.ndarray) == (form != "mapped")
+    later = load_dataset(path, schema=data.schema)
+    np.testing.assert_array_equal(later.x[:], data.x[:])
+
+
+def test_arrays_of_several_recordings_have_a_rate(tmp_path):
+    x, y = rng.normal(size=(10, 2, 50)).astype("float32"), np.arange(10) % 2
+    np.savez(tmp_path / "x.npz", X_train=x[:6], X_test=x[6:], y_train=y[:6], y_test=y[6:])
+    data = load_dataset(tmp_path / "x.npz", rate=10)
+    np.testing.assert_array_equal(data.x_test, x[6:])
+    assert data.y.tolist() == y.tolist() and data.schema["signal"]["rate"] == 10
+    np.savez(tmp_path / "rows.npz", X=x[:, 0], y=y)
+    data = load_dataset(tmp_path / "rows.npz", length="25")
+    assert data.x.shape == (20, 1, 25) and data.y.tolist() == y.repeat(2).tolist()
+    assert "give their length, too" in refusal(load_dataset, tmp_path / "x.npz", step="5")
+    np.save(tmp_path / "text.npy", np.array(["ACGT"]))
+    assert "<U4 of shape (1,), expected recordings" in refusal(load_dataset, tmp_path / "text.npy", length="5")

@@ -174,7 +174,7 @@ def read_samples(
     series = modality == "series"
     of_rows = is_table(path) or path.suffix.lower() in (".npy", ".npz", ".mat")
     letters = _is_letters(modality)
-    several = path.is_dir() or (of_rows and not _one_channel(path))
+    several = path.is_dir() or read.get("length") is not None or (of_rows and not _one_channel(path))
     wanted = "series" if series and several else modality if letters else None
     # Rows of an array of two axes are read as vectors, in which missing values then stay NaN.
     impute: Any = "median" if series and of_rows and wanted is None else "none"
@@ -182,7 +182,7 @@ def read_samples(
     if schema is not None and "signal" in as_before:  # sounds, as long at most as those of the discovery
         schema |= {"signal": as_before["signal"]}
         read = {name: as_before[name] for name in as_before.keys() & {"channels"}} | read
-    elif data not in BUILTIN and read.get("length") != SOUNDS and "step" in (takes := find_reader(path).tag("takes")):
+    elif data not in BUILTIN and read.get("length") != SOUNDS and "step" in (takes := _takes(path, read)):
         # Events at the seams of windows are found whole in the next ones.
         read = {"step": "50%"} | {name: as_before[name] for name in as_before.keys() & {*takes}} | read
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
@@ -201,6 +201,12 @@ def read_samples(
         return Samples(x, names, found, rna=dataset.rna)
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
     return Samples(samples, dataset.row_names, found, dataset.windows)
+
+
+def _takes(path: Path, read: Mapping[str, Any]) -> tuple[str, ...]:
+    """Options of the reader of a file; arrays have windows if their length is given."""
+    found = find_reader(path)
+    return () if found.name in ("npy", "npz", "hdf5") and read.get("length") is None else tuple(found.tag("takes"))
 
 
 def _is_one(path: Path) -> bool:

@@ -58,12 +58,6 @@ WIDEST = 2**24
 _ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
 _NO_FORMAT = ("", ".txt", ".dat")  # endings of texts that do not say what is in them
 
-_SERIES, _CUT = (
-    " --modality series",
-    "; np.save({out}, x[:len(x) // n * n].reshape(-1, n, x.shape[1]).transpose(0, 2, 1))",
-)
-
-
 # Of other files of text, whose lines have as many fields each, a line of code is given.
 _KNOWN = set(_ADVICE) - {".tab", ".asc"}
 _ADVICE |= dict.fromkeys((".md", ".pdf", ".docx", ".html"), "it is a document: give the file or folder of the samples")
@@ -80,11 +74,13 @@ class Format:
     options: str = ""  #: with which it is given to commands
 
 
+_LONG = " --length 10s"
 _EEG = Format(
     "a recording of EEG or other signals",
-    "import numpy as np, mne; a = mne.io.read_raw({path}); x, n = a.get_data().T, int(a.info['sfreq'])" + _CUT,
+    "import numpy as np, mne; a = mne.io.read_raw({path}); np.savez({out}, X=a.get_data(), fs=a.info['sfreq'])",
     "mne",
-    options=_SERIES,
+    ".npz",
+    _LONG,
 )
 _FRAMES = {".dta": ("stata", ""), ".sas7bdat": ("sas", ""), ".xpt": ("sas", ""), ".orc": ("orc", "pyarrow")}
 _FRAMES |= dict.fromkeys((".sav", ".zsav", ".por"), ("spss", "pyreadstat"))

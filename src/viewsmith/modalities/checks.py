@@ -112,7 +112,8 @@ LONG = 1000  # points, from which on an array may be one long recording
 def in_pieces(channels: int, points: int, *, time_first: bool = False) -> str:
     """What cuts one long recording, (channels, time), (time, channels) or of one channel (time,), into samples."""
     length = max(8, min(LONG, points // 10))
-    whole, cut = points // length * length, "cut it into samples, with modality='series' (--modality series): "
+    whole = points // length * length
+    cut = f"cut it into samples by --length {length}, or in Python, with modality='series' (--modality series): "
     if channels == 1:
         return f"{cut}X.ravel()[:{whole}].reshape(-1, 1, {length})"
     if time_first:

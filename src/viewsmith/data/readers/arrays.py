@@ -4,12 +4,13 @@ import math
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, require, say, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
 from viewsmith.data.formats import reader
 from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
@@ -17,7 +18,7 @@ from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.data.recordings import OPTIONS, Recording, samples_of
+from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, samples_of, stay_on_disk
 from viewsmith.data.tiles import read_file
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
@@ -60,6 +61,20 @@ def _scene(path: Path, x: np.ndarray) -> ImageFile:
     return ImageFile(path, x.shape, axes, x.dtype.newbyteorder("="), lambda: x, opened=lambda: x)
 
 
+#: Options of arrays that are read as recordings; the names of an array that has their rate.
+OF_RECORDINGS = ("length", "step", "rate", "channels")
+RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
+
+
+def _has_time(request: DataOptions) -> bool:
+    """Whether an array is read as recordings, by options of time, or because those of the run were."""
+    chosen = request.modality == "series" and request.channels is not None
+    fitted = "points" in (request.schema or {}).get("signal", {})
+    if request.step is not None and request.length is None and not fitted:
+        raise InputError("step is the time between windows of recordings: give their length, too (--length 2s)")
+    return chosen or fitted or request.length is not None or request.rate is not None
+
+
 def npy_scene(path: Path) -> ImageFile:
     """An array of a .npy file, mapped, as an image."""
     with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
@@ -77,15 +92,19 @@ def mat_scene(path: Path) -> ImageFile:
 @reader(
     "npy",
     ".npy",
-    help="an array, numbers (n, ...) or text of DNA (n,); with --axes or --tile images of any axes",
+    help="an array, numbers (n, ...) or text of DNA (n,); images with --axes or --tile, recordings with --length",
     noun="an .npy file",
-    options=OF_SCENES,
+    options=tuple(dict.fromkeys((*OF_RECORDINGS, *OF_SCENES))),
     header=npy_scene,
     example="x.npy",
 )
 def read_npy(path: Path, request: DataOptions) -> FileContents:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
+    if _has_time(request):
+        with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
+            x = np.load(path, mmap_mode="r" if stay_on_disk([path], request) else None, allow_pickle=False)
+        return samples_of(_recordings(x, path.stem, None, None, str(path)), request, str(path))
     if _is_scene(request) or request.channels:
         return read_file(path, request)
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
@@ -110,6 +129,7 @@ def _say_axes(path: Path, x: np.ndarray, request: DataOptions) -> None:
     ".npz",
     help="arrays X_train and X_test with y_train and y_test, or X with y; also as keras, MedMNIST and scipy name them",
     noun="an .npz file",
+    options=OF_RECORDINGS,
     example="x.npz --modality series",
 )
 def read_npz(path: Path, request: DataOptions) -> FileContents:
@@ -122,6 +142,8 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, [] if sparse else archive.files, request)
         if sparse:
             return _sparse(path)
+        if _has_time(request):
+            return _recordings_of(path, archive, keys, request)
         return read_arrays(path, archive, keys, request)
 
 
@@ -132,6 +154,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
     noun="an HDF5 file",
     extra="omics",
     recognizes=has_arrays,
+    options=OF_RECORDINGS,
     example="images.h5",
 )
 def read_hdf5(path: Path, request: DataOptions) -> FileContents:
@@ -143,12 +166,34 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
         archive = Archive(path, file)
         keys = names_of_arrays(path, archive.files, request)
         if not keys.keys() & {"X", "X_train", "X_test"}:
-            numbers = {name: item.size for name, item in archive.stored.items() if item.dtype.kind in "biuf"}
-            if not numbers:
-                raise InputError(f"{path} has {name_list(archive.files) or 'no arrays'}, expected an array of numbers")
-            keys["X"] = max(numbers, key=numbers.__getitem__)
-            say(f"{path}: {keys['X']} is read, the largest of {name_list(archive.files)}")
+            keys["X"] = _largest(path, archive.stored)
+        if _has_time(request):
+            return _recordings_of(path, archive, keys, request)
         return read_arrays(path, archive, keys, request)
+
+
+def _largest(path: Path, arrays: Mapping[str, Any]) -> str:
+    """The name of the largest of the arrays of a file that have numbers."""
+    sizes = {name: item.size for name, item in arrays.items() if item.dtype.kind in "biuf"}
+    if not sizes:
+        raise InputError(f"{path} has {name_list(list(arrays)) or 'no arrays'}, expected an array of numbers")
+    found = max(sizes, key=sizes.__getitem__)
+    say(f"{path}: {found} is read, the largest of {name_list(list(arrays))}")
+    return found
+
+
+def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
+    """The arrays of an archive as recordings, with the rate that it has."""
+    split = {"X_train", "X_test"} <= keys.keys()
+    names = ("X_train", "X_test") if split else ("X",)
+    arrays = {keys.get(name) or _largest(path, archive): name for name in names}
+    rate = next((float(np.ravel(archive[name])[0]) for name in archive if name.lower() in RATES), None)
+    each: list[list[Recording]] = []
+    for name, ours in arrays.items():
+        label = keys.get(ours.replace("X", "y"))
+        y = None if label is None else _load_labels(path, archive, label)
+        each.append(_recordings(_load_rows(path, archive, name, request), name, y, rate, str(path)))
+    return samples_of([*chain(*each)], request, str(path), n_train=len(each[0]) if split else None)
 
 
 def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
@@ -364,9 +409,6 @@ def read_builtin(name: str, request: DataOptions) -> FileContents:
     return FileContents(bunch.data, bunch.target, names=list(map(str, bunch.feature_names)), modality="vectors")
 
 
-RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
-
-
 @reader(
     "mat",
     ".mat",
@@ -469,16 +511,34 @@ def _size(value: np.ndarray) -> int:
 
 
 def _recordings(x: Any, name: str, y: np.ndarray | None, rate: float | None, source_name: str) -> list[Recording]:
-    """Recordings (channels, time): of one array the longer axis is time."""
+    """Recordings (channels, time): one array is one of them, with time along its longer axis, or, if there are labels
+    for its rows, has one of one channel in each row."""
     if x.dtype.kind == "O" or x.ndim == 3:
-        each = [np.asarray(one, np.float32) for one in x]
-    elif x.ndim == 2:
-        each, y = [np.asarray(x if x.shape[0] <= x.shape[1] else x.T, np.float32)], None
+        each = list(x)
+    elif x.ndim == 2 and y is not None and len(y) == len(x):
+        each = list(x[:, None])
+    elif x.ndim in (1, 2) and x.dtype.kind in "biuf":
+        each, y = [x[None] if x.ndim == 1 else x if x.shape[0] <= x.shape[1] else x.T], None
+        channels, points = each[0].shape
+        say(f"{source_name}: {name} is one recording of {pluralize(channels, 'channel')} and {points:,} points")
     else:
-        raise InputError(f"{source_name}: {name} has shape {x.shape}, expected (channels, time) or (n, channels, time)")
+        raise InputError(
+            f"{source_name}: {name} is {x.dtype} of shape {x.shape}, expected recordings (n, channels, time), or one "
+            "(channels, time)"
+        )
     if y is not None and len(y) != len(each):
         raise InputError(f"{source_name}: y has {len(y)} labels for {len(each)} recordings, expected one for each")
     return [
-        Recording(one, name if len(each) == 1 else f"{name}:{i}", rate, label=None if y is None else y[i])
+        Recording(
+            _on_disk(one) if isinstance(one, np.memmap) else np.asarray(one, np.float32),
+            name if len(each) == 1 else f"{name}:{i}",
+            rate,
+            label=None if y is None else y[i],
+        )
         for i, one in enumerate(each)
     ]
+
+
+def _on_disk(x: np.ndarray) -> SignalFile:
+    """A mapped array (channels, time), of which windows are read."""
+    return SignalFile(x.shape, lambda start, stop: x[:, start:stop])
