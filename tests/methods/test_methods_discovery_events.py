@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cases import slow
+from viewsmith import Discovery
 from viewsmith.methods.discovery import events
 from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, q_values
@@ -141,6 +142,21 @@ def test_a_planted_event_is_found(channels):
     begins, scores = event.scores(x)
     offset = begins[scores.argmax(1)] - starts
     assert (abs(offset - np.median(offset)) <= 4).mean() >= 0.9
+
+
+def test_an_event_in_few_of_many_channels_is_found_whatever_all_have_in_common(tmp_path):
+    x, starts = with_events(channels=2)
+    rng = np.random.default_rng(1)
+    every = rng.normal(size=(len(x), 20, x.shape[2])).astype(np.float32)
+    every[:, 5:7], every[:, 9] = x / 8, 3
+    every += 4 * rng.normal(size=(len(x), 1, x.shape[2])).astype(np.float32)  # the same in all channels
+    model = Discovery(modality="series", windows=[30]).fit(every)
+    assert len(model.parts_[0].mixtures) == events.CHANNELS
+    found = model.locate(every)
+    offset = found["start"] - starts[found["sample"]]
+    assert len(found) >= 0.9 * len(x) and (abs(offset - np.median(offset)) <= 4).mean() >= 0.9
+    model.save(tmp_path)
+    np.testing.assert_array_equal(Discovery.load(tmp_path).locate(every), found)
 
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])

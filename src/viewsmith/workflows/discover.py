@@ -1,6 +1,5 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -92,6 +91,7 @@ def _write_discovery(out: Path, model: Discovery, given: Samples, crop_size: int
     """Write the folder of a fitted discovery, and say what was found; what a stopped one has written is replaced."""
     samples, names, kind, windows = given.rows, given.names, model.search_.name, given.windows
     model.save(out)
+    model.search_.rate = getattr(windows, "rate", None)
     found = _distinct(model.locate(samples), windows)
     files.write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
     if isinstance(windows, Windows) and windows.rate is not None and len(found):
@@ -120,10 +120,7 @@ def _write_discovery(out: Path, model: Discovery, given: Samples, crop_size: int
         with files.atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
     write_parts_report(out / "report.html", model, samples, found, names, title=title, spelled=as_flags)
-    sentence, rate = model.describe(found, len(samples)), getattr(windows, "rate", None)
-    if rate is None:
-        return sentence
-    return re.sub(r"(?<=of )(\d+) points", lambda width: f"{width[0]} ({int(width[1]) / rate:.3g} s)", sentence)
+    return model.describe(found, len(samples))
 
 
 def locate_again(

@@ -16,6 +16,9 @@
 With one template this is the consensus motif of a set of recordings (Kamgar et al. 2019); surrogates with random phases
 are those of Theiler et al. (1992).
 
+Of many channels those are searched, or their principal components, in which a quick search finds most that recurs: by
+itself in each, without the pieces that are scored. An event lies in few of 100 channels, and costs as much as in few.
+
 Symbols: z a window; w its points; n pieces of C channels and T points; s(z) = log p_P(z) / p_U(z).
 
 After an event is found, its places are masked, and the next one is sought. The q-value of a place compares its score
@@ -56,6 +59,10 @@ ONE_VIEW = 0.9  # of the gain of all, which one view must reach
 ENDS = 64  # the ends of a piece are this part of it
 LEAST_SPREAD = 0.01  # of the standard deviation of a channel; what is below is alike
 PLACES = 8  # of a piece, to which p_P is fitted again
+CHANNELS = 8  # of more than twice as many, so many are searched
+COMMON = 0.01  # least variance of a component of the channels, of which the mean is 1
+QUICK = 100, 4, 3  # pieces, windows in a width, and rounds, in which channels are compared
+AT_ONCE = 2**20  # values of windows that are in memory at once
 
 
 @dataclass(frozen=True)
@@ -67,13 +74,20 @@ class Event:
     windows: tuple[Whitening, Contrast]
     evidence: Evidence = field(default_factory=Evidence)
     rarity: float = 0.0  # log of how many windows beside events there are for each: what scores more is rather one
+    mixtures: np.ndarray | None = None  # of the channels, (K, C), in which it is sought
+
+    def sought(self, x: np.ndarray) -> tuple["Event", np.ndarray]:
+        """The event in the mixtures alone, and these, (n, K, T), of pieces (n, C, T)."""
+        return (self, x) if self.mixtures is None else (replace(self, mixtures=None), self.mixtures @ x)
 
     def scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First points (m,) of the windows of pieces (n, C, T), and their scores as events of the kind, (n, m)."""
-        whitening, contrast = self.windows
-        starts, values = window_values(x, self.width, self.least)
-        z = whitening(values)
-        return starts, contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
+        """First points (m,) of the windows of pieces (n, K, T), and their scores as events of the kind, (n, m)."""
+        starts, z = components(x, self.width, self.least, self.windows[0])
+        return starts, self.scores_of(z)
+
+    def scores_of(self, z: np.ndarray) -> np.ndarray:
+        """Scores (n, m) of windows with the components z (n, m, d)."""
+        return self.windows[1](z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
 
     def features(self, x: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Features (n, d) of the window of each piece (n, C, T) that begins at its first point."""
@@ -98,6 +112,22 @@ def window_values(x: np.ndarray, width: int, least: np.ndarray, steps: int = STE
     return starts, np.ascontiguousarray(values).reshape(len(x), len(starts), -1)
 
 
+def _blocks(x: np.ndarray, width: int, steps: int) -> Iterator[np.ndarray]:
+    """Pieces (n, C, T) in blocks whose windows have at most about `AT_ONCE` values."""
+    windows = (x.shape[2] - width) // max(1, width // steps) + 1
+    rows = max(1, AT_ONCE // (2 * POINTS * windows * x.shape[1]))
+    return (x[start : start + rows] for start in range(0, len(x), rows))
+
+
+def components(
+    x: np.ndarray, width: int, least: np.ndarray, whitening: Whitening, steps: int = STEPS
+) -> tuple[np.ndarray, np.ndarray]:
+    """First points (m,) of the windows of pieces (n, C, T), and whitened components of them, (n, m, d)."""
+    each = (window_values(block, width, least, steps) for block in _blocks(x, width, steps))
+    starts, z = zip(*((starts, whitening(values)) for starts, values in each), strict=True)
+    return starts[0], np.concatenate(z)
+
+
 def random_phases(x: np.ndarray, rng: np.random.Generator, gain: np.ndarray | None = None) -> np.ndarray:
     """Pieces with the same spectra, times `gain` (n,), and random phases, the same ones in all channels of a piece,
     float32 (n, C, T). The line from one end of a piece to the other stays: as a jump it would be in the spectrum."""
@@ -114,33 +144,70 @@ def random_phases(x: np.ndarray, rng: np.random.Generator, gain: np.ndarray | No
 def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: int = 0) -> list[Event]:
     """Find what recurs in pieces: an event for each width, with its evidence."""
     rows, every, rng = parts_of(len(x), seed), folds(len(x), seed), np.random.default_rng(seed)
-    least = LEAST_SPREAD * x.std((0, 2), dtype=np.float64) + 1e-12
-    searches = [(width, own) for width in widths for own in (np.ones(len(x), bool), *rows)]
+    own_rows = [np.ones(len(x), bool), *rows]
+    mixtures = _mixtures(x, free, sorted(widths)[len(widths) // 2], rows, seed)
+    searches = [(width, number) for number in range(len(own_rows)) for width in widths]
     found: dict[int, list[Event]] = {width: [] for width in widths}
-    for width, own in with_progress(searches, "events", len(searches), "searches"):
-        fold = every if own.all() else folds(int(own.sum()), seed)
-        found[width].append(Event(width, least, _search(x[own], free[own], width, least, fold)))
+    sought = np.empty((len(x), x.shape[1] if mixtures[0] is None else len(mixtures[0]), x.shape[2]), np.float32)
+    for width, number in with_progress(searches, "events", len(searches), "searches"):
+        own, mixture = own_rows[number], mixtures[number]
+        if width == widths[0]:
+            part = x if mixture is None else mixture @ x
+            least = LEAST_SPREAD * part.std((0, 2), dtype=np.float64) + 1e-12
+            sought[~own] = part[~own]
+        fold = folds(int(own.sum()), seed) if number else every
+        windows = _search(part[own], free[own], width, least, fold)
+        found[width].append(Event(width, least, windows, mixtures=mixture))
     scores = np.empty((len(widths), 1 + SURROGATES, len(x)))
     for number in range(1 + SURROGATES):
-        each = random_phases(x, rng) if number else x
+        each = random_phases(sought, rng) if number else sought
         for i, width in enumerate(widths):
             for own, event in zip(rows, found[width][1:], strict=True):
                 scores[i, number, ~own] = _places(event, each[~own], free[~own], 1)[0][1]
     return [replace(found[width][0], evidence=Evidence.of(own)) for width, own in zip(widths, scores, strict=True)]
 
 
+def _mixtures(
+    x: np.ndarray, free: np.ndarray, width: int, parts: Sequence[np.ndarray], seed: int
+) -> list[np.ndarray | None]:
+    """Mixtures (K, C) of many channels in which an event is sought, in all pieces and in each part of them: channels,
+    without what they have in common, and principal components, those with the largest gains of a quick search."""
+    if x.shape[1] <= 2 * CHANNELS:
+        return [None] * (1 + len(parts))
+    spread = x.std((0, 2), dtype=np.float64)
+    varies, scale = spread > 0, 1 / np.where(spread > 0, spread, np.inf)
+    products = np.zeros((x.shape[1],) * 2)
+    for piece in x:
+        each = (piece - piece.mean(1, keepdims=True)) * scale[:, None].astype(np.float32)
+        products += each @ each.T
+    variance, axes = np.linalg.eigh(products / (len(x) * x.shape[2]))
+    white = axes / np.sqrt(np.maximum(variance, COMMON))
+    every = (np.concatenate([(white @ axes.T)[varies], white[:, -CHANNELS:].T]) * scale).astype(np.float32)
+    pieces, steps, rounds = QUICK
+    gains = np.empty((len(parts), len(every)))
+    for number, own in enumerate(parts):
+        some = np.flatnonzero(own)[:: -(-int(own.sum()) // pieces)]
+        fold, mixed = folds(len(some), seed), every @ x[some]
+        for i in range(len(every)):
+            starts, values = window_values(mixed[:, i : i + 1], width, np.full(1, LEAST_SPREAD), steps)
+            whole = free_windows(free[some], starts, width)
+            z = Whitening.of(Moments.of(values, whole))(values)
+            gains[number, i] = _gain(choose_windows(z, whole, fold, rounds=rounds)[0])
+    return [every[np.sort(np.argsort(-own)[:CHANNELS])] for own in (gains.mean(0), *gains)]
+
+
 def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> tuple[Event, np.ndarray]:
     """The event with p_P fitted to all of its places in pieces x, up to `PLACES` in each, which are hardly found in
     random phases, however many are listed, and p_U to the windows beside these; and which points lie in the places,
     bool (n, T)."""
-    starts, values = window_values(x, event.width, event.least)
-    whitening, z, chosen = event.windows[0], event.windows[0](values), np.zeros((0, 0), bool)
+    whitening, chosen = event.windows[0], np.zeros((0, 0), bool)
+    starts, z = components(x, event.width, event.least, whitening)
     whole, anywhere = free_windows(free, starts, event.width), np.ones((len(x), x.shape[2]), bool)
     everything, taken = Moments.of(z, whole), np.zeros((len(x), x.shape[2]), bool)
-    empty = random_phases(x, rng)
+    empty = components(random_phases(x, rng), event.width, event.least, whitening)[1]
     for _ in range(ROUNDS):
-        found = np.stack(_places(event, x, free, PLACES), 2)
-        null = np.stack([scores for _, scores in _places(event, empty, anywhere, PLACES)], 1)
+        found = np.stack(_best(starts, event.scores_of(z), free, event.width, PLACES), 2)
+        null = np.stack([held for _, held in _best(starts, event.scores_of(empty), anywhere, event.width, PLACES)], 1)
         sure = q_values(found[1].ravel(), null, len(x)).reshape(found[1].shape) <= SURE
         rows, places = np.nonzero(sure & (found[1] > event.rarity))
         before, chosen = chosen, np.zeros(z.shape[:2], bool)
@@ -177,10 +244,13 @@ def _search(
     x: np.ndarray, free: np.ndarray, width: int, least: np.ndarray, fold: np.ndarray
 ) -> tuple[Whitening, Contrast]:
     """What windows of one width lead to."""
-    starts, values = window_values(x, width, least, FITTED_STEPS)
-    whole = free_windows(free, starts, width)
-    whitening = Whitening.of(Moments.of(values, whole))
-    z = whitening(values)
+    moments, at = list[Moments](), 0
+    for block in _blocks(x, width, FITTED_STEPS):
+        starts, values = window_values(block, width, least, FITTED_STEPS)
+        moments.append(Moments.of(values, free_windows(free[at : at + len(block)], starts, width)))
+        at += len(block)
+    whitening, whole = Whitening.of(sum(moments[1:], moments[0])), free_windows(free, starts, width)
+    z = components(x, width, least, whitening, FITTED_STEPS)[1]
     scores, contrast = choose_windows(z, whole, fold)
     found, enough = [(_gain(scores), contrast)], ONE_VIEW * _gain(scores)
     for _ in range(SPLITS):
@@ -227,6 +297,7 @@ class EventSearch(Search):
     name: ClassVar[str] = "series"
     samples_name: ClassVar[str] = "pieces"
     channels: int = 0
+    rate: float | None = None  # points in a second, if known, by which lengths are said in seconds, too
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
@@ -259,12 +330,14 @@ class EventSearch(Search):
             event = choose(events)
             if event is None:
                 break
-            event, taken = grown(event, x, free, rng)
-            empty = without_events(x, taken, NULL, rng)
+            plain, sought = event.sought(x)
+            plain, taken = grown(plain, sought, free, rng)
+            empty = without_events(sought, taken, NULL, rng)
             anywhere = np.ones((len(empty), x.shape[2]), bool)
-            found = _places(event, x, free, self.max_parts)
-            null = np.stack([scores for _, scores in _places(event, empty, anywhere, self.max_parts)], 1)
-            self.keep(event, null, found[0][1], event.features(x, found[0][0]))
+            found = _places(plain, sought, free, self.max_parts)
+            null = np.stack([scores for _, scores in _places(plain, empty, anywhere, self.max_parts)], 1)
+            event = replace(plain, mixtures=event.mixtures)
+            self.keep(event, null, found[0][1], plain.features(sought, found[0][0]))
             for starts, scores in found:
                 free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
@@ -272,13 +345,17 @@ class EventSearch(Search):
         """What recurs, or why nothing does, in plain words."""
         if self.parts:
             kinds = "one event recurs" if len(self.parts) == 1 else f"{len(self.parts)} events recur"
-            return f"{kinds}: {'' if len(self.parts) == 1 else 'the first has '}{self.parts[0].width} points"
+            return f"{kinds}: {'' if len(self.parts) == 1 else 'the first has '}{self._length(self.parts[0])}"
         best = max(self.tried[0], key=lambda event: event.evidence.gain)
-        return f"the best candidate, of {best.width} points, {best.evidence.why(len(self.tried[0]))}"
+        return f"the best candidate, of {self._length(best)}, {best.evidence.why(len(self.tried[0]))}"
 
     def extent(self, found: np.ndarray) -> str:
         """The size of the events of one kind."""
-        return f"an event of {self.parts[int(found['kind'][0])].width} points"
+        return f"an event of {self._length(self.parts[int(found['kind'][0])])}"
+
+    def _length(self, event: Event) -> str:
+        """The length of an event, in points and seconds."""
+        return f"{event.width} points" + ("" if self.rate is None else f" ({event.width / self.rate:.3g} s)")
 
     def candidates(self, X: Any) -> np.ndarray:
         """The best places of every kind in every piece, with their q-values among all of them."""
@@ -296,10 +373,11 @@ class EventSearch(Search):
         """The best events of each kind, apart from those of the kinds before."""
         x, free = without_gaps(x)
         for kind, event in enumerate(self.parts):
-            for number, (starts, scores) in enumerate(_places(event, x, free, self.max_parts)):
+            plain, sought = event.sought(x)
+            for number, (starts, scores) in enumerate(_places(plain, sought, free, self.max_parts)):
                 if number:  # what else is between events also recurs, and is found in no random phases
                     scores = np.where(scores > event.rarity, scores, -np.inf)
-                outlier = self.typical[kind].outliers(event.features(x, starts))
+                outlier = self.typical[kind].outliers(plain.features(sought, starts))
                 yield kind, {"start": starts, "end": starts + event.width, "score": scores, "outlier": outlier}
                 free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
@@ -319,6 +397,7 @@ class EventSearch(Search):
         for i, (event, null) in enumerate(zip(self.parts, self.null, strict=True)):
             arrays = event.windows[0].arrays() | event.windows[1].arrays() | {"null": null, "least": event.least}
             arrays["rarity"] = np.array([event.rarity])
+            arrays |= {} if event.mixtures is None else {"mixtures": event.mixtures}
             tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
         return plain, tensors
 
@@ -328,7 +407,8 @@ class EventSearch(Search):
         for i, width in enumerate(fitted["width"]):
             own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
             windows = Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-            self.parts.append(Event(int(width), own["least"], windows, rarity=own.get("rarity", np.zeros(1)).item()))
+            rarity = own.get("rarity", np.zeros(1)).item()
+            self.parts.append(Event(int(width), own["least"], windows, rarity=rarity, mixtures=own.get("mixtures")))
             self.null.append(own["null"].reshape(len(own["null"]), -1))
         self.tried = [[event] for event in self.parts]
 
@@ -356,13 +436,19 @@ def without_gaps(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _places(event: Event, x: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """First points and scores of up to `count` events of each piece, which do not overlap; -inf for none."""
     parts = [event.scores(x[a : a + BLOCK]) for a in range(0, len(x), BLOCK)]
-    starts, scores = parts[0][0], np.concatenate([each for _, each in parts])
+    return _best(parts[0][0], np.concatenate([each for _, each in parts]), free, event.width, count)
+
+
+def _best(
+    starts: np.ndarray, scores: np.ndarray, free: np.ndarray, width: int, count: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """First points and scores (n,) of up to `count` free windows of each piece, of scores (n, m)."""
     free, found = free.copy(), []
     for _ in range(count):
-        held = np.where(free_windows(free, starts, event.width), scores, -np.inf)
+        held = np.where(free_windows(free, starts, width), scores, -np.inf)
         best = starts[held.argmax(1)]
         found.append((best, held.max(1)))
-        free &= ~_inside(best, np.full(len(x), event.width), x.shape[2])
+        free &= ~_inside(best, np.full(len(free), width), free.shape[1])
     return found
 
 
