@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import re
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from viewsmith.reports import report
+from viewsmith.reports import figure, report
 
 
 def with_drawings(html: str) -> str:
@@ -20,10 +22,27 @@ def with_drawings(html: str) -> str:
     return re.sub(pattern, lambda found: base64.b64decode(found[1]).decode(), html)
 
 
+class Nothing:
+    """Axes on which everything may be drawn, and nothing is."""
+
+    def __getattr__(self, name: str) -> Nothing:
+        return self
+
+    def __call__(self, *args: Any, **options: Any) -> Nothing:
+        return self
+
+    def __getitem__(self, index: Any) -> Nothing:
+        return self
+
+    def __iter__(self) -> Iterator[Nothing]:
+        return iter(())
+
+
 def without_pictures(patch: pytest.MonkeyPatch) -> None:
     """Draw no pictures: matplotlib takes most of the time of a short training on the command line."""
+    axes = Nothing()
 
-    def blank(figure: Figure, file: BinaryIO, *, format: str, **options: Any) -> None:
+    def blank(drawing: Figure, file: BinaryIO, *, format: str, **options: Any) -> None:
         file.write(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>' if format == "svg" else b"\x89PNG")
 
     plain, first = report._curve, []
@@ -34,6 +53,8 @@ def without_pictures(patch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(first[0], title=title)
 
     patch.setattr(Figure, "savefig", blank)
+    patch.setattr(Figure, "add_subplot", lambda *_, **__: axes)
+    patch.setattr(figure, "style", contextlib.nullcontext)
     patch.setattr(report, "_curve", same)
 
 
