@@ -31,7 +31,7 @@ COPIES = (
 COMBINATIONS = [(name, *pair) for name in TRAINED for pair in itertools.product(MAKERS[name], KERNELS[name])]
 
 
-@pytest.mark.parametrize(("name", "view_maker", "kernel"), covering(COMBINATIONS, (0, 2), (1,)))
+@pytest.mark.parametrize(("name", "view_maker", "kernel"), covering(COMBINATIONS, (0, 2), (1,), drawn=16))
 def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path):
     x = wine[:128]
     model = TRAINED[name](**TINY, view_maker=view_maker, kernel=kernel).fit(x)

@@ -183,8 +183,8 @@ EVERY_SEQUENCE = list(itertools.product(TRAINED, ENCODERS["dna"], SEQUENCES))
     ("name", "encoder", "given"),
     [
         # With the larger encoder, steps and windows of other methods take long.
-        *covering([c for c in EVERY_SEQUENCE if c[1] != "hyena" or c[0] == "contrastive"], (0,), (1,), (2,)),
-        *(slow(*case) for case in EVERY_SEQUENCE if case[1] == "hyena" and case[0] != "contrastive"),
+        *covering([c for c in EVERY_SEQUENCE if c[1] != "hyena" or c[0] == "contrastive"], (0,), (1,), (2,), drawn=8),
+        *(slow(name, "hyena", SEQUENCES[-1]) for name in TRAINED if name != "contrastive"),
     ],
 )
 def test_short_unknown_equal_and_unequal_sequences(name, encoder, given):
@@ -200,7 +200,9 @@ def test_short_unknown_equal_and_unequal_sequences(name, encoder, given):
 @pytest.mark.parametrize(
     ("modality", "framework", "n", "batch"),
     covering(
-        [(d, f, *rows) for d in DATA for f in FRAMEWORKS for rows in ((2, 256), (3, 2), (7, 3))], (0,), (1,), (2, 3)
+        [(d, f, *rows) for d in DATA for f in FRAMEWORKS for rows in ((2, 256), (3, 2), (7, 3))],
+        *((0,), (1,), (2, 3)),
+        drawn=12,
     ),
 )
 def test_two_rows_and_odd_batches(modality, framework, n, batch):
@@ -223,7 +225,7 @@ def test_few_rows_are_not_a_collapse():
 
 @pytest.mark.parametrize(
     ("name", "modality", "view"),
-    covering(itertools.product(TRAINED, DATA, ("neighbors", "mixup", "adversarial")), (0,), (1, 2)),
+    covering(itertools.product(TRAINED, DATA, ("neighbors", "mixup", "adversarial")), (0,), (1, 2), drawn=8),
 )
 def test_a_fitted_model_stores_no_rows(name, modality, view):
     x = DATA[modality]()
@@ -254,7 +256,7 @@ CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbors", "m
 CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr", {"view_maker": "noise+dna"})]
 
 
-@pytest.mark.parametrize(("modality", "framework", "options"), covering(CUT, (0,), (2,), drawn=20))
+@pytest.mark.parametrize(("modality", "framework", "options"), covering(CUT, (0,), (2,), drawn=10))
 def test_a_resumed_run_ends_with_the_same_weights(modality, framework, options, tmp_path):
     x = DATA[modality]()
     options = {**TINY, "batch_size": 4, "framework": framework, "representation_noise": 0.1, **options}
