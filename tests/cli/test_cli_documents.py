@@ -221,10 +221,9 @@ def run(kind, code, names):
 
 @pytest.fixture
 def short_trainings(monkeypatch):
-    """Trainings have two epochs unless their number is given, and searches are small: what they learn is not looked
-    at."""
+    """Trainings have one epoch unless their number is given, searches are small: what they learn is not looked at."""
     for place in ("estimator.resolve", "methods.contrastive.estimator", "methods.crl_tac.estimator"):
-        monkeypatch.setattr(f"viewsmith.{place}.default_epochs", lambda *_: 2)
+        monkeypatch.setattr(f"viewsmith.{place}.default_epochs", lambda *_: 1)
     with smaller():
         yield
 
