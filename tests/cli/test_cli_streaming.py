@@ -138,4 +138,4 @@ def test_a_folder_of_views_for_images_on_disk(generators, tmp_path, only_sources
 def test_a_cache_for_anything_but_a_folder_is_refused(folder, tmp_path, command):
     run = () if command == "generate" else (folder / "of-photos",)
     result = call(command, *run, folder / "images.npz", "--cache", tmp_path / "i", "--out", tmp_path / "out.csv")
-    assert result.refused("is not a folder of images", "leave cache out") and not list(tmp_path.iterdir())
+    assert result.refused("a folder of images, so cache", "leave cache out") and not list(tmp_path.iterdir())

@@ -19,7 +19,7 @@ from viewsmith.core.registry import find
 from viewsmith.core.rows import check_size
 from viewsmith.data.formats import by_ending, deep, planes_of, recognized
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import INSTRUMENTS, TIFF, extension_of
+from viewsmith.data.places import ARRAYS, INSTRUMENTS, TIFF, extension_of
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of, square
 from viewsmith.modalities.images.modality import Images
@@ -166,7 +166,7 @@ def is_deep(path: Path) -> bool:
     """Whether an image file has pages, channels or more than 8 bits, which Pillow would leave out."""
     from PIL import Image
 
-    if extension_of(path).lower() in INSTRUMENTS:
+    if extension_of(path).lower() in (*INSTRUMENTS, *ARRAYS):
         return True
     if path.suffix.lower() not in (*TIFF, ".png"):
         return False

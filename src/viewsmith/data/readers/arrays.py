@@ -66,7 +66,7 @@ OF_RECORDINGS = ("length", "step", "rate", "channels")
 RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
 
 
-def _has_time(request: DataOptions) -> bool:
+def has_time(request: DataOptions) -> bool:
     """Whether an array is read as recordings, by options of time, or because those of the run were."""
     chosen = request.modality == "series" and request.channels is not None
     fitted = "points" in (request.schema or {}).get("signal", {})
@@ -101,7 +101,7 @@ def mat_scene(path: Path) -> ImageFile:
 def read_npy(path: Path, request: DataOptions) -> FileContents:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
-    if _has_time(request):
+    if has_time(request):
         with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
             x = np.load(path, mmap_mode="r" if stay_on_disk([path], request) else None, allow_pickle=False)
         return samples_of(_recordings(x, path.stem, None, None, str(path)), request, str(path))
@@ -142,7 +142,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, [] if sparse else archive.files, request)
         if sparse:
             return _sparse(path)
-        if _has_time(request):
+        if has_time(request):
             return _recordings_of(path, archive, keys, request)
         return read_arrays(path, archive, keys, request)
 
@@ -167,7 +167,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, archive.files, request)
         if not keys.keys() & {"X", "X_train", "X_test"}:
             keys["X"] = _largest(path, archive.stored)
-        if _has_time(request):
+        if has_time(request):
             return _recordings_of(path, archive, keys, request)
         return read_arrays(path, archive, keys, request)
 
@@ -528,17 +528,13 @@ def _recordings(x: Any, name: str, y: np.ndarray | None, rate: float | None, sou
         )
     if y is not None and len(y) != len(each):
         raise InputError(f"{source_name}: y has {len(y)} labels for {len(each)} recordings, expected one for each")
-    return [
-        Recording(
-            _on_disk(one) if isinstance(one, np.memmap) else np.asarray(one, np.float32),
-            name if len(each) == 1 else f"{name}:{i}",
-            rate,
-            label=None if y is None else y[i],
-        )
-        for i, one in enumerate(each)
-    ]
+    names = [name] if len(each) == 1 else [f"{name}:{i}" for i in range(len(each))]
+    labels = [None] * len(each) if y is None else y
+    return [recording_of(*of, rate) for of in zip(each, names, labels, strict=True)]
 
 
-def _on_disk(x: np.ndarray) -> SignalFile:
-    """A mapped array (channels, time), of which windows are read."""
-    return SignalFile(x.shape, lambda start, stop: x[:, start:stop])
+def recording_of(x: np.ndarray, name: str, label: Any = None, rate: float | None = None) -> Recording:
+    """A recording of an array (channels, time); windows of one that is mapped are read where they are needed."""
+    if not isinstance(x, np.memmap):
+        return Recording(np.asarray(x, np.float32), name, rate, label=label)
+    return Recording(SignalFile(x.shape, lambda start, stop: x[:, start:stop]), name, rate, label=label)

@@ -30,7 +30,7 @@ from viewsmith.data.image_files import (
 )
 from viewsmith.data.label_tables import check_named, column_of, table_of_names, table_options
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import SUFFIXES, TABLES, VALIDATION, extension_of, is_result
+from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
@@ -102,6 +102,7 @@ def _digest(source: Path, files: list[Path]) -> str:
     return digest.hexdigest()
 
 
+READ = (*SUFFIXES, *ARRAYS)  # endings of the files of images in folders
 _LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*.png, or FOLDER/*.png"
 
 
@@ -353,7 +354,7 @@ def image_files(root: Path) -> list[Path]:
         results += [Path(place) / name for name in inner if is_result(Path(place) / name)]
         inner[:] = [name for name in inner if not (name.startswith(".") or Path(place) / name in results)]
         files = [Path(place) / name for name in names if not name.startswith(".")]
-        found += [file for file in files if extension_of(file).lower() in SUFFIXES]
+        found += [file for file in files if extension_of(file).lower() in READ]
     if results:
         names = [str(folder.relative_to(root)) for folder in results]
         warn(f"{root} has results, whose images are not samples, ignored: {name_list(sorted(names))}")
@@ -376,7 +377,7 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
             (other if is_result(entry) else folders).append(entry)
         else:
             readable = entry.is_file() or not entry.exists()  # a broken link is an error, a pipe would be waited for
-            (images if extension_of(entry).lower() in SUFFIXES and readable else other).append(entry)
+            (images if extension_of(entry).lower() in READ and readable else other).append(entry)
     return images, folders, other
 
 
