@@ -18,11 +18,6 @@ from viewsmith.workflows import hub
 pytest.importorskip("huggingface_hub")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures():
-    """Real pictures here."""
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("push")

@@ -61,7 +61,7 @@ contrastive_first = pytest.mark.parametrize(
 )
 
 
-@every_estimator
+@contrastive_first
 def test_clone_has_the_arguments_and_is_not_fitted(cls, wine):
     model = made(cls, **TINY, n_neighbors=3, scaling="global").fit(wine)
     copy = clone(model)

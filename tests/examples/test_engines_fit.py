@@ -28,11 +28,11 @@ def images(n, seed=0):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A run on the first images, and four files of images in nested lists."""
-    folder, x = tmp_path_factory.mktemp("engines"), images(240)
+    folder, x = tmp_path_factory.mktemp("engines"), images(120)
     model = LinearContrast(random_state=0, n_components=6, features_options={"centers": 16}, max_samples=64)
     model.fit(x[:64]).save(folder / "run")
     for number in range(4):
-        rows = [[np.asarray(row) for row in image] for image in x[number * 60 : number * 60 + 60]]
+        rows = [[np.asarray(row) for row in image] for image in x[number * 30 : number * 30 + 30]]
         pd.DataFrame({"image": rows}).to_parquet(folder / f"part-{number}.parquet")
     return folder, x, sorted(folder.glob("*.parquet"))
 
@@ -51,10 +51,10 @@ def test_files_give_the_result_of_their_sums_in_one_process(place, tmp_path, nam
     main = engine(name, "fit", plain)
     found = main(str(folder / "run"), str(tmp_path / "out"), [str(file) for file in files], column="image")
     model = load(folder / "run")
-    parts = [model.sums(x[number * 60 : number * 60 + 60], f"part-{number}.parquet") for number in range(4)]
+    parts = [model.sums(x[number * 30 : number * 30 + 30], f"part-{number}.parquet") for number in range(4)]
     expected = model.solve(parts[0] + parts[1] + parts[2] + parts[3]).transform(x)
     np.testing.assert_allclose(found.transform(x), expected, atol=1e-5)
-    assert found.summary_["samples_of_views"] == 240 and found.summary_["files"] == 4
+    assert found.summary_["samples_of_views"] == 120 and found.summary_["files"] == 4
     found.save(tmp_path / "model")
     assert np.array_equal(load(tmp_path / "model").transform(x[:5]), found.transform(x[:5]))
 
@@ -77,7 +77,7 @@ def test_sums_of_another_run_are_refused_and_the_run_itself_stays(place, tmp_pat
     before = model_of(str(folder / "run")).transform(x[:5])
     plain(folder / "run", tmp_path / "out", files, column="image")
     assert np.array_equal(model_of(str(folder / "run")).transform(x[:5]), before)
-    other = LinearContrast(random_state=1, n_components=6, features_options={"centers": 16}).fit(x[64:128])
+    other = LinearContrast(random_state=1, n_components=6, features_options={"centers": 16}).fit(x[56:])
     other.save(tmp_path / "other")
     with pytest.raises(InputError, match="has sums of another run"):
         FitOverFiles(tmp_path / "other", tmp_path / "out").finish()
@@ -107,11 +107,11 @@ def test_what_cannot_be_summed_is_refused(place, tmp_path):
 def test_partial_fit_is_the_fit_of_all_samples(place):
     _, x, _ = place
     options = {"random_state": 0, "n_components": 6, "features_options": {"centers": 16}}
-    parts = LinearContrast(**options).partial_fit(x[:120]).partial_fit(x[120:])
-    assert parts.summary_["samples_of_views"] == 240
-    first = LinearContrast(**options).fit(x[:120])
+    parts = LinearContrast(**options).partial_fit(x[:60]).partial_fit(x[60:])
+    assert parts.summary_["samples_of_views"] == 120
+    first = LinearContrast(**options).fit(x[:60])
     assert not np.allclose(parts.transform(x), first.transform(x), atol=1e-3)
-    same = first.solve(first.method_.sums + first.sums(x[120:], int(first.method_.sums.all_but(None).samples)))
+    same = first.solve(first.method_.sums + first.sums(x[60:], int(first.method_.sums.all_but(None).samples)))
     assert np.array_equal(parts.transform(x), same.transform(x))
 
 

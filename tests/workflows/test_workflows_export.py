@@ -27,7 +27,6 @@ def models():
     letters = rng.choice(np.frombuffer(b"ACGT", np.uint8), (16, 40))
     found = {
         "cnn": (images, {}),
-        "gray": (images[..., 0], {}),
         "resnet18": (images, {"encoder": "resnet18"}),
         "standard": (images[..., 0], {"encoder": "resnet18", "stem": "standard"}),
         "mlp": (vectors, {}),
@@ -91,9 +90,8 @@ def test_unknown_formats(models, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "name", [slow("cnn"), slow("gray"), slow("resnet18"), slow("standard"), slow("mlp"), slow("dna")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cnn", "standard", "mlp", "dna"])
 def test_onnx_gives_the_same_representations_of_any_batch(models, name, tmp_path):
     import onnxruntime
 
