@@ -36,7 +36,7 @@ def test_exchanged_axes_of_a_file_are_refused(tmp_path):
     assert load_dataset(tmp_path / "x.npy", modality="series").x.shape == (40, 12, 64)
 
 
-def test_in_python_they_are_a_warning():
+def test_in_python_they_are_a_warning(small_searches):
     x = waves(channels=24).transpose(0, 2, 1)
     model = Contrastive(modality="series", epochs=1, verbose=False)
     assert len(messages(model.fit, x)) == 1

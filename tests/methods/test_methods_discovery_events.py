@@ -21,6 +21,8 @@ from viewsmith.methods.discovery.events import (
     without_events,
 )
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 
 def with_events(n=60, length=240, seed=0, channels=1):
     """Noise that is smooth over some points, with one event of 30 points in each piece; and its first points (n,)."""

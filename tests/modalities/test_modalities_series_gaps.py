@@ -219,7 +219,7 @@ def test_gaps_are_said_and_what_has_no_value_is_refused():
     assert "recordings of one length" in message
 
 
-def test_events_are_found_beside_gaps():
+def test_events_are_found_beside_gaps(small_searches):
     rng = np.random.default_rng(0)
     pieces = rng.normal(size=(60, 1, 200)).astype("f4")
     starts = rng.integers(0, 130, 60)
