@@ -168,6 +168,14 @@ for line in json.loads(sys.argv[1]):
 """
 
 
+def outcomes(lines, place, slow):
+    """Exit code and message of each command line in a new process in a folder, and what it imported of `slow`."""
+    command = [sys.executable, "-c", CODE, json.dumps(lines), json.dumps(sorted(slow))]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=place)
+    assert run.returncode == 0, run.stderr
+    return dict(zip(lines, map(json.loads, run.stdout.splitlines()), strict=True))
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text("a,b\n1,2\n3,4\n")
@@ -184,11 +192,9 @@ def place(tmp_path, monkeypatch):
 
 def test_faults_of_a_command_line_are_found_without_slow_imports(place):
     before = sorted(place.rglob("*"))
-    lines = json.dumps([line for line, _ in FAULTS])
-    run = subprocess.run([sys.executable, "-c", CODE, lines, json.dumps(sorted(SLOW))], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    found = [json.loads(line) for line in run.stdout.splitlines()]
-    for (line, part), (code, err, imported) in zip(FAULTS, found, strict=True):
+    found = outcomes([line for line, _ in FAULTS], place, SLOW)
+    for line, part in FAULTS:
+        code, err, imported = found[line]
         assert code == 2 and err.startswith("error: ") and err.count("\n") == 1 and part in err, (line, err)
         assert imported == [], line
     assert sorted(place.rglob("*")) == before
@@ -265,10 +271,7 @@ def faulty(tmp_path_factory):
     for number, side in enumerate((16, 3)):
         Image.new("RGB", (side, 16)).save(place / "sizes" / f"{number}.png")
     (place / "broken" / "0.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    command = [sys.executable, "-c", CODE, json.dumps([line for line, _ in FAULTY]), '["torch", "sklearn"]']
-    run = subprocess.run(command, capture_output=True, text=True, cwd=place)
-    assert run.returncode == 0, run.stderr
-    return dict(zip((line for line, _ in FAULTY), map(json.loads, run.stdout.splitlines()), strict=True))
+    return outcomes([line for line, _ in FAULTY], place, ("torch", "sklearn"))
 
 
 @pytest.mark.parametrize(("line", "part"), FAULTY)
@@ -329,10 +332,7 @@ def of_runs(tmp_path_factory):
         good("discover", place / "letters.fa", "--out", place / "parts")
     config = place / "trained" / "config.toml"  # of data in the folder where the commands run
     config.write_text(config.read_text().replace(f"{place}/", ""))
-    command = [sys.executable, "-c", CODE, json.dumps([line for line, _ in OF_RUNS]), '["torch", "sklearn"]']
-    run = subprocess.run(command, capture_output=True, text=True, cwd=place)
-    assert run.returncode == 0, run.stderr
-    return dict(zip((line for line, _ in OF_RUNS), map(json.loads, run.stdout.splitlines()), strict=True))
+    return outcomes([line for line, _ in OF_RUNS], place, ("torch", "sklearn"))
 
 
 @pytest.mark.parametrize(("line", "part"), OF_RUNS)

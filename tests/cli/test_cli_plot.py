@@ -58,8 +58,6 @@ def test_the_default_file_is_in_the_run(run):
     ("options", "parts"),
     [
         (("--color", "weight"), ("no column 'weight', given as color", "parts.csv")),
-        (("--out", "map.gif"), ("map.gif", ".png, .svg or .pdf")),
-        (("--by", "som"), ("by is 'som', expected 'tsne', 'umap', 'pca' or 'map'",)),
         (("--by", "map"), ("output is 'map'",)),
     ],
 )
