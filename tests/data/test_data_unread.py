@@ -130,6 +130,21 @@ def test_pictures_and_volumes(tmp_path, monkeypatch):
     assert "is a volume, which is not read yet" in refusal(load_dataset, tmp_path / "s.hdr")
 
 
+def test_files_of_other_fields(tmp_path, monkeypatch):
+    (tmp_path / "g.gct").write_text("#1.2\n2\t3\nNAME\tDescription\ta\tb\tc\ng1\tna\t1\t2\t5\ng2\tna\t3\t4\t7\n")
+    message = refusal(load_dataset, tmp_path / "g.gct")
+    assert follow(message, tmp_path, monkeypatch, drop=["sample"]).x.tolist() == [[1, 3], [2, 4], [5, 7]]
+    x = rng.normal(size=(3, 900)).astype("float32")
+    with pytest.importorskip("h5py").File(tmp_path / "n.nwb", "w") as file:
+        file["acquisition/lfp/data"], file["acquisition/lfp/starting_time"] = x.T, 0.0
+        file["acquisition/lfp/starting_time"].attrs["rate"] = 30.0
+    message = refusal(load_dataset, tmp_path / "n.nwb").replace("pip install h5py", "pip install nibabel")
+    np.testing.assert_array_equal(follow(message, tmp_path, monkeypatch).x[1], x[:, 300:600])
+    (tmp_path / "snps.bed").write_bytes(b"\x6c\x1b\x01\x00")
+    part = "genotypes (PLINK), which is not read yet: pip install bed-reader"
+    assert part in refusal(load_dataset, tmp_path / "snps.bed")
+
+
 def test_damaged_files_are_named_all_the_same(tmp_path):
     for name in ("a.h5", "a.h5mu", "a.mat", "a.wav", "a.tif", "a.loom"):
         (tmp_path / name).write_bytes(b"nothing of the kind")

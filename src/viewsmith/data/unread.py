@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -40,16 +40,15 @@ _ADVICE = {
         (".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar"), "it is an archive: unpack it, and give its folder"
     ),
     **dict.fromkeys((".pdb", ".cif", ".ent"), "it has places of atoms: give its sequences as FASTA"),
-    **dict.fromkeys((".nwb", ".nc", ".zarr.zip"), "write its arrays to an .npz file, X, y"),
+    ".zarr.zip": "write its arrays to an .npz file, X, y",
+    **dict.fromkeys((".cel", ".idat"), _IN_R),
     **dict.fromkeys(
         (".tfrecord", ".tfrecords", ".lmdb", ".beton"),
         "write its samples to an .npz file, X, y, or to files in FOLDER/CLASS",
     ),
     **dict.fromkeys((".m4a", ".aac", ".wma"), "ffmpeg -i {0} {0.stem}.wav, and give {0.stem}.wav"),
     **dict.fromkeys((".bam", ".sam", ".cram"), "samtools fasta {0} > {0.stem}.fasta, and give {0.stem}.fasta"),
-    **dict.fromkeys(
-        (".gff", ".gff3", ".gtf", ".vcf"), "it has places rather than letters: give a .bed file (--genome)"
-    ),
+    **dict.fromkeys((".gff", ".gff3", ".gtf"), "it has places rather than letters: give a .bed file (--genome)"),
 }
 
 #: Bytes in which a text table has its first lines.
@@ -95,6 +94,57 @@ _VOLUME = Format("a volume", "import nibabel; nibabel.save(nibabel.load({path}),
 _VIDEO = Format(
     "a video", "import imageio.v3 as iio, numpy as np; np.save({out}, iio.imread({path}))", "imageio[ffmpeg]"
 )
+_FIELDS = (
+    Format(  # of the largest variable, a map for each time or level; its mean where there is none, such as on land
+        "a file of fields on a grid",
+        "import numpy as np, xarray as xr; d = xr.open_dataset({path}); a = d[max(d, key=lambda v: d[v].size)]; "
+        "np.save({out}, a.fillna(a.mean()).values.reshape(-1, *a.shape[-2:], 1).astype('f4'))",
+        "xarray netcdf4 cfgrib",
+    )
+)
+_SEISMIC = Format(
+    "a seismogram",
+    "import numpy as np, obspy; s = obspy.read({path}).merge(fill_value='interpolate'); "
+    "s.trim(max(t.stats.starttime for t in s), min(t.stats.endtime for t in s)); "
+    "np.savez({out}, X=np.stack([t.data for t in s]), fs=s[0].stats.sampling_rate)",
+    "obspy",
+    ".npz",
+    _LONG,
+)
+_SPECTRA = Format(  # intensities in bins of one m/z
+    "a file of mass spectra",
+    "import numpy as np, pandas as pd; from pyteomics import KIND; b = np.arange(50, 2001); "
+    "pd.DataFrame([np.histogram(s['m/z array'], b, weights=s['intensity array'])[0] for s in KIND.read({path})], "
+    "columns=b[:-1]).to_csv({out}, index=False)",
+    "pyteomics lxml psims",
+    ".csv",
+)
+_MOLECULES = Format(  # circular fingerprints of radius 2
+    "a file of molecules",
+    "import numpy as np; from rdkit import Chem; from rdkit.Chem import rdFingerprintGenerator as g; "
+    "f = g.GetMorganGenerator(2).GetFingerprintAsNumPy; "
+    "np.save({out}, np.array([*map(f, filter(None, Chem.READER))], 'f4'))",
+    "rdkit",
+)
+_RDKIT = {".sdf": "SDMolSupplier({path})", ".smi": "SmilesMolSupplier({path}, titleLine=False)"}
+_RAW = Format(
+    "a raw photograph",
+    "import rawpy, tifffile; tifffile.imwrite({out}, rawpy.imread({path}).postprocess(output_bps=16))",
+    "rawpy",
+    ".tif",
+)
+_ITK = Format("a volume", "import SimpleITK as s; s.WriteImage(s.ReadImage({path}), {out})", "SimpleITK", ".nii.gz")
+_VARIANTS = Format(  # numbers of other alleles, 0 to 2, of each sample
+    "a file of variants",
+    "import allel as a, numpy as np; np.save({out}, a.GenotypeArray(a.read_vcf({path})['calldata/GT']).to_n_alt().T)",
+    "scikit-allel",
+)
+PLINK = Format(
+    "a file of genotypes (PLINK)",
+    "import numpy as np; from bed_reader import open_bed; x = open_bed({path}).read(); "
+    "np.save({out}, np.where(np.isnan(x), np.nan_to_num(np.nanmean(x, 0)), x))",
+    "bed-reader",
+)
 ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 
 FORMATS: dict[str, Format] = {
@@ -103,6 +153,35 @@ FORMATS: dict[str, Format] = {
     **dict.fromkeys((".avif", ".tga", ".psd", ".dds", ".sgi", ".pcx", ".ico", ".mpo"), _PICTURE),
     **dict.fromkeys((".mgz", ".mgh", ".mnc"), _VOLUME),
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv"), _VIDEO),
+    **dict.fromkeys((".nc", ".nc4", ".grib", ".grb", ".grib2", ".grb2"), _FIELDS),
+    **dict.fromkeys((".mseed", ".miniseed", ".sac", ".gse2"), _SEISMIC),
+    **{f".{kind}": replace(_SPECTRA, code=_SPECTRA.code.replace("KIND", kind)) for kind in ("mzml", "mzxml", "mgf")},
+    **{end: replace(_MOLECULES, code=_MOLECULES.code.replace("READER", of)) for end, of in _RDKIT.items()},
+    **dict.fromkeys((".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2"), _RAW),
+    **dict.fromkeys((".nrrd", ".nhdr", ".mha", ".mhd"), _ITK),
+    **dict.fromkeys((".vcf", ".vcf.gz"), _VARIANTS),
+    ".abf": Format(
+        "a recording of Axon",
+        "import numpy as np, pyabf; a = pyabf.ABF({path}); n, c = a.sweepCount, a.channelCount; "
+        "np.savez({out}, X=a.data.reshape(c, n, -1).transpose(1, 0, 2), fs=a.dataRate)",
+        "pyabf",
+        ".npz",
+        " --modality series",
+    ),
+    ".nwb": Format(
+        "a recording of neurophysiology (NWB)",
+        "import h5py, numpy as np; g = next(v for v in h5py.File({path})['acquisition'].values() if 'data' in v); "
+        "np.savez({out}, X=np.atleast_2d(g['data'][:].T), fs=g['starting_time'].attrs['rate'])",
+        "h5py",
+        ".npz",
+        _LONG,
+    ),
+    ".gct": Format(
+        "a table of GenePattern, with samples in columns",
+        "import pandas as pd; pd.read_csv({path}, sep=chr(9), skiprows=2, index_col=0).iloc[:, 1:].T.to_csv({out}, "
+        "index_label='sample')",
+        suffix=".csv",
+    ),
     **{
         suffix: Format(
             "a table", f"import pandas as pd; pd.read_{kind}({{path}}).to_csv({{out}}, index=False)", package, ".csv"
@@ -178,12 +257,12 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     elif extension == ".hdr":
         form = _VOLUME  # Analyze; those of ENVI are read
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
-        raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
+        raise InputError(f"{path} belongs to {header.name}: {sentence(header, _EEG)}")
     elif extension in _ELECTRODES:
         files = sorted(path.parent.iterdir())
         read = [file for file in files if file.suffix.lower() in (".edf", ".bdf")]
         beside = [file for file in files if FORMATS.get(file.suffix.lower()) is _EEG]
-        way = f": {_sentence(beside[0], _EEG)}" if beside else " (.set, .edf, .bdf)"
+        way = f": {sentence(beside[0], _EEG)}" if beside else " (.set, .edf, .bdf)"
         way = f" {read[0]}" if read else way
         raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
     elif extension in _NO_FORMAT and _starts_like_uniprot(path):
@@ -195,7 +274,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     if extension.replace(".gz", "") in _NO_FORMAT:
         form = form or _by_first_lines(path)
     if form is not None:
-        raise InputError(_sentence(path, form))
+        raise InputError(sentence(path, form))
     if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
         said = f"the extension {extension!r}" if extension else "no extension"
         raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
@@ -362,7 +441,8 @@ def command(path: Path, form: Format, key: str = "") -> str:
     return f'{first}python -c "{code}", and give {out}{form.options}'
 
 
-def _sentence(path: Path, form: Format) -> str:
+def sentence(path: Path, form: Format) -> str:
+    """What a file is, and the line that converts it."""
     return f"{path} is {form.what}, which is not read yet: {command(path, form)}"
 
 
@@ -516,4 +596,4 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
-        raise InputError(rest + _sentence(first, FORMATS[suffix]))
+        raise InputError(rest + sentence(first, FORMATS[suffix]))

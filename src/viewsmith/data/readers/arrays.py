@@ -142,7 +142,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, [] if sparse else archive.files, request)
         if sparse:
             return _sparse(path)
-        if has_time(request):
+        if has_time(request) or (request.modality == "series" and _rate(archive)):
             return _recordings_of(path, archive, keys, request)
         return read_arrays(path, archive, keys, request)
 
@@ -167,7 +167,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, archive.files, request)
         if not keys.keys() & {"X", "X_train", "X_test"}:
             keys["X"] = _largest(path, archive.stored)
-        if has_time(request):
+        if has_time(request) or (request.modality == "series" and _rate(archive)):
             return _recordings_of(path, archive, keys, request)
         return read_arrays(path, archive, keys, request)
 
@@ -182,12 +182,17 @@ def _largest(path: Path, arrays: Mapping[str, Any]) -> str:
     return found
 
 
+def _rate(arrays: Mapping[str, np.ndarray]) -> float | None:
+    """Points per second of the recordings of a file, if it has an array of them."""
+    return next((float(np.ravel(arrays[name])[0]) for name in arrays if name.lower() in RATES), None)
+
+
 def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
     """The arrays of an archive as recordings, with the rate that it has."""
     split = {"X_train", "X_test"} <= keys.keys()
     names = ("X_train", "X_test") if split else ("X",)
     arrays = {keys.get(name) or _largest(path, archive): name for name in names}
-    rate = next((float(np.ravel(archive[name])[0]) for name in archive if name.lower() in RATES), None)
+    rate = _rate(archive)
     each: list[list[Recording]] = []
     for name, ours in arrays.items():
         label = keys.get(ours.replace("X", "y"))
@@ -447,7 +452,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         x = np.moveaxis(x, -1, 0)
         say(f"{path}: the last axis of {name}, with as many as there are labels, has the samples")
     cut = request.length is not None or bool((request.schema or {}).get("signal"))
-    rate = next((float(value.ravel()[0]) for key, value in numbers.items() if key.lower() in RATES), None)
+    rate = _rate(numbers)
     if name not in cells and not (request.modality == "series" or cut):
         if rate is None or request.modality is not None or not (x.ndim == 3 or (x.ndim == 2 and y is None)):
             _say_axes(path, x, request)

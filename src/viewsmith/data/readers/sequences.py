@@ -23,7 +23,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.recordings import files_of
-from viewsmith.data.unread import hidden_letters, letters_way
+from viewsmith.data.unread import PLINK, hidden_letters, letters_way, sentence
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.dna.letters import (
@@ -91,6 +91,7 @@ def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
 _FASTA = (".fa", ".fasta", ".fas", ".fna", ".ffn", ".faa")
 FASTA = (*_FASTA, *(f"{ending}.gz" for ending in _FASTA))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+GENOTYPES = b"\x6c\x1b"  # with which files of PLINK begin, which end in .bed, too
 
 
 @reader(
@@ -421,6 +422,9 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
 def read_bed(path: Path, request: DataOptions) -> FileContents:
     """Sequences of intervals as ASCII letters, uint8 (n, L), read from the strand of each, as FASTA has them."""
     genome, width = request.or_fitted("genome"), request.or_fitted("width")
+    with path.open("rb") as file:
+        if file.read(2) == GENOTYPES:
+            raise InputError(sentence(path, PLINK))
     if genome is None:
         raise InputError(
             f"{path} has intervals without a sequence: give the genome that they are of (--genome hg38.fa)"
