@@ -200,7 +200,8 @@ FORMATS: dict[str, Format] = {
     ".fcs": Format(
         "a file of flow cytometry",
         "import flowio, pandas as pd; a = flowio.FlowData({path}, ignore_offset_error=True); "
-        "pd.DataFrame(a.as_array(), columns=a.pnn_labels).to_csv({out}, index=False)",
+        "names = [s or n for n, s in zip(a.pnn_labels, a.pns_labels)]; "
+        "pd.DataFrame(a.as_array(), columns=names).to_csv({out}, index=False)",
         "flowio",
         ".csv",
     ),
