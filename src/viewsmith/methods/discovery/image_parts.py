@@ -269,7 +269,8 @@ def as_windows(part: Part, nothing: Part) -> Part:
     """The windows of a solution as parts, compared with those that were found in images with random phases."""
     evidence = Evidence.of_places(part.stands, nothing.stands)
     own, other = float(part.stands.mean()), float(nothing.stands.mean())
-    return dataclasses.replace(part, boxed=False, consistency=own, left=(1 - own) / (1 - other), evidence=evidence)
+    left = (1 - own) / max(1 - other, 1e-12)  # in few images of noise the best windows may all stand out
+    return dataclasses.replace(part, boxed=False, consistency=own, left=left, evidence=evidence)
 
 
 def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
