@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
+from viewsmith.modalities.dna.letters import AMINO_ACIDS, letter_rows
 from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies
-from viewsmith.modalities.dna.networks import KmersAndWindows, Nucleotides
+from viewsmith.modalities.dna.networks import KmersAndWindows, Nucleotides, OneHotLetters, ProteinKmers
 from viewsmith.networks import PartContext
 
 
@@ -52,10 +53,32 @@ def test_padding_changes_no_features():
     texts = sequences(30, 50)
     features = fitted(texts, centers=7)
     padded = torch.nn.functional.pad(scaled(texts), (0, 40))
-    torch.testing.assert_close(features(padded), features(scaled(texts)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(features(padded), features(scaled(texts)), rtol=0, atol=0)  # it is not read
     again = KmersAndWindows(PartContext((90,), 4), centers=7)
     again.fit(padded, torch.Generator().manual_seed(0))
     torch.testing.assert_close(again.dictionary.filters, features.dictionary.filters)
+
+
+def test_proteins_have_frequencies_of_letters_and_autocovariances_of_a_slow_loop():
+    texts = ["MKHRDLKPENILVDAA", "CPECGKSFXQSS", "MK", "W"]
+    x = OneHotLetters(AMINO_ACIDS)(torch.from_numpy(letter_rows(texts, "x", AMINO_ACIDS)))
+    features = ProteinKmers(PartContext((16,), 20), centers=7, lags=3, properties=2)
+    features.fit(x, torch.Generator().manual_seed(0))
+    found = features(x).numpy()
+    assert features.n_features == found.shape[1] == 400 + 7 * 6 + 20 + 3 * 4
+    letters = {letter: features.axes[i].numpy() for i, letter in enumerate(AMINO_ACIDS.letters)}
+    letters["X"] = features.axes.mean(0).numpy()
+    for row, text in zip(found, texts, strict=True):
+        counts = [text.count(letter) + text.count("X") / 20 for letter in AMINO_ACIDS.letters]
+        np.testing.assert_allclose(row[442:462], np.array(counts) / len(text), atol=1e-6)
+        values = np.array([letters[letter] for letter in text])
+        values = values - values.mean(0)
+        for lag in (1, 2, 3):
+            pairs = sum((np.outer(values[i + lag], values[i]) for i in range(len(text) - lag)), np.zeros((2, 2)))
+            expected = pairs / max(1, len(text) - lag)
+            np.testing.assert_allclose(row[462 + 4 * lag - 4 : 462 + 4 * lag], expected.flatten(), atol=1e-5)
+    hydrophobic, charged = features.axes[[AMINO_ACIDS.letters.index(letter) for letter in "IK"], 0]
+    assert float(hydrophobic * charged) < 0  # the first axis
 
 
 def test_options():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.dna.letters import NUCLEOTIDES, Alphabet, word_length
+from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, Alphabet, word_length
 from viewsmith.networks import dictionary
 from viewsmith.networks.base import (
     EncoderContext,
@@ -391,8 +392,11 @@ class KmersAndWindows(Features):
         return self.dictionary.block_size(x[:, :, None])
 
     def of_block(self, x: Tensor) -> Tensor:
-        responses = self.dictionary.maps(x[:, :, None])[:, :, 0]  # (B, centers, places)
         windows = self._windows(x)[:, None]
+        if on_host(x) and not torch.compiler.is_compiling() and len(x):
+            # Sequences of one block are often much shorter than the longest of all.
+            x = x[:, :, : int(windows.max()) + self.dictionary.patch[1] - 1]
+        responses = self.dictionary.maps(x[:, :, None])[:, :, 0]  # (B, centers, places)
         place = torch.arange(responses.shape[2], device=x.device)
         inside = place < windows
         number = torch.arange(self.bins, device=x.device)
@@ -400,7 +404,7 @@ class KmersAndWindows(Features):
         # Bins of fewer windows than bins overlap, as those of adaptive pooling.
         in_bin = ((place[:, None] >= first[:, None]) & (place[:, None] < last[:, None])).to(responses.dtype)
         means = responses @ (in_bin / in_bin.sum(1, keepdim=True))
-        largest = (responses * inside[:, None]).amax(2)
+        largest = (responses * inside[:, None] if len(x) > 1 else responses).amax(2)
         return torch.cat([kmer_frequencies(x, self.k), means.mT.flatten(1), largest], dim=1)
 
     def _windows(self, x: Tensor) -> Tensor:
@@ -417,7 +421,23 @@ class KmersAndWindows(Features):
     source="Coates, Lee and Ng 2011",
 )
 class ProteinKmers(KmersAndWindows):
-    """`KmersAndWindows` of 20 letters, whose words are shorter."""
+    """`KmersAndWindows` of 20 letters, whose words are shorter; their frequencies; and autocovariances of properties.
+
+    Properties of a letter are its coordinates on the leading axes of what BLOSUM62 substitutes for it, such as how much
+    it avoids water. Their covariances between letters some places apart tell helices and charges without an alignment
+    (Wold, Jonsson, Sjostrom, Sandberg and Rannar 1993).
+
+    Parameters
+    ----------
+    context, k, window, centers, bins
+        See `KmersAndWindows`.
+    lags : int
+        Most places between two letters of a covariance; 0: without.
+    properties : int
+        Number of axes.
+    """
+
+    axes: Tensor
 
     def __init__(
         self,
@@ -427,8 +447,35 @@ class ProteinKmers(KmersAndWindows):
         window: Annotated[int, Bounds(ge=1)] = 8,
         centers: Annotated[int, Bounds(ge=2)] = 256,
         bins: Annotated[int, Bounds(ge=1)] = 5,
+        lags: Annotated[int, Bounds(ge=0)] = 8,
+        properties: Annotated[int, Bounds(ge=1, le=19)] = 5,
     ) -> None:
         super().__init__(context, k=k, window=window, centers=centers, bins=bins)
+        self.lags = lags
+        self.n_features += context.channels + lags * properties**2
+        # A buffer, because the signs of axes differ between machines.
+        self.register_buffer("axes", _axes_of_substitutions(properties))
+
+    def of_block(self, x: Tensor) -> Tensor:
+        real = real_positions(x)[:, None].to(x.dtype)
+        number = real.sum(2).clamp_min(1)  # (B, 1)
+        found = self.axes.to(x.dtype).T @ x
+        found = (found - (found * real).sum(2, keepdim=True) / number[:, None]) * real
+        parts = [super().of_block(x), x.sum(2) / number]
+        for lag in range(1, self.lags + 1):
+            pairs = F.pad(found, (0, lag))[:, :, lag:] @ found.mT
+            parts.append(pairs.flatten(1) / (number - lag).clamp_min(1))
+        return torch.cat(parts, dim=1)
+
+
+def _axes_of_substitutions(number: int) -> Tensor:
+    """Leading principal axes of the log odds of substitutions, times the roots of their variances, (20, number)."""
+    assert AMINO_ACIDS.substitutions is not None and AMINO_ACIDS.frequencies is not None
+    odds = np.log2(AMINO_ACIDS.substitutions / AMINO_ACIDS.frequencies)
+    odds = (odds + odds.T) / 2
+    values, axes = np.linalg.eigh(odds - odds.mean(0) - odds.mean(1, keepdims=True) + odds.mean())
+    leading = np.argsort(-values)[:number]
+    return torch.from_numpy(axes[:, leading] * np.sqrt(values[leading].clip(0))).float()
 
 
 @register(
