@@ -17,9 +17,8 @@ held out. Letters: families of proteins and of RNA, of which a fifth, stratified
 frequencies of words alone (proteins: 2 letters, RNA: 4), where "raw" may be letters by place. The
 settings of proteins are the first that were tried. "catch22" are those statistics of each channel of recordings.
 
-EmoDB, PLAID and peptides (`gdelrioifc/EmbeddedAMP`) do not lie with the data: VIEWSMITH_DATA/emodb has the WAV files,
-plaid the .ts files, peptides positives.fasta.gz and negatives.fasta.gz. One actor of EmoDB is held out ("raw" is the
-log-mel spectrogram, 40 bands of 64 frames); peptides have five folds of groups of similar ones.
+EmoDB, PLAID and the sequences of `letter_sets` do not lie with the data: VIEWSMITH_DATA/emodb has the WAV files, plaid
+the .ts files. One actor of EmoDB is held out ("raw" is the log-mel spectrogram, 40 bands of 64 frames).
 indian_pines has Indian_pines_corrected.mat (200 bands) and Indian_pines_gt.mat: patches of 9 x 9 pixels around every
 third pixel of every third row. Patches of a class that share pixels are of one field; a third of the fields of each
 class is held out, and classes of one field are left out. pancreas_cells has images of five channels (imaging mass
@@ -57,6 +56,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common.data import Data, DataSet, data_folder, load
 from benchmarks.common.runner import RESULTS, Cell
+from benchmarks.quality.letter_sets import gene_families, localization, peptides, transcripts
 from benchmarks.quality.suite import command, preferred
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.core.registry import find
@@ -179,38 +179,6 @@ def appliances() -> Data:
     data = load_dataset(data_folder() / "plaid")
     assert data.y is not None and data.test_index is not None
     return held_out(np.asarray(data.x), data.y, np.isin(np.arange(len(data.x)), data.test_index))
-
-
-def peptides(fold: int) -> Data:
-    """Antimicrobial peptides and other ones, without copies; a fifth of the groups of similar ones is held out.
-
-    As CD-HIT does, from the longest one on: a sequence joins the first group of whose first member it shares 40 % of
-    its words of three letters, or it begins one.
-    """
-    from scipy.sparse import csr_array
-    from sklearn.model_selection import StratifiedGroupKFold
-
-    data = load_dataset(data_folder() / "peptides")
-    assert data.y is not None
-    known = {bytes(row).rstrip(b"\0").decode(): kind for row, kind in zip(data.x, data.y, strict=True)}
-    texts = sorted(known, key=lambda letters: (-len(letters), letters))
-    words: dict[str, int] = {}
-    of = [sorted({words.setdefault(t[i : i + 3], len(words)) for i in range(max(1, len(t) - 2))}) for t in texts]
-    ends = np.cumsum([0, *map(len, of)])
-    has = csr_array((np.ones(ends[-1]), np.concatenate(of), ends), shape=(len(texts), len(words)))
-    shared, group = has @ has.T, np.full(len(texts), -1)
-    for i in range(len(texts)):
-        if group[i] < 0:
-            like, count = (
-                getattr(shared, part)[shared.indptr[i] : shared.indptr[i + 1]] for part in ("indices", "data")
-            )
-            like = like[count >= 0.4 * np.diff(ends)[like]]
-            group[like[(group[like] < 0) & (like >= i)]] = i
-            group[i] = i
-    y = np.array([known[letters] for letters in texts])
-    split = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, y, group)
-    test = np.isin(np.arange(len(texts)), list(split)[fold][1])
-    return held_out(np.asarray(modality_of("proteins").read(texts)), y, test)
 
 
 def fields_of_crops(fold: int) -> Data:
@@ -368,6 +336,7 @@ IMAGES: dict[str, Callable[[], Data]] = {
 FAMILIES = ("protein_families", "rna_families")
 ACTORS = ("03", "08", "09", "10", "11", "12", "13", "14", "15", "16")
 FOLDS, THIRDS = 5, 3
+LONG = (transcripts, gene_families, localization)
 PATCH, CROP, APART = 9, 16, 3  # sides, and pixels from one patch to the next
 PANCREAS = ("E34", "G01", "J02")
 BANDS = ("indian_pines", "pancreas_cells")
@@ -379,7 +348,8 @@ WHOLE, PIXELS = "linear-contrast, not reduced", "pixels"
 BROUGHT: dict[str, dict[str, Callable[[], Data]]] = {
     "emodb": {f"actor {name}": partial(emotions, name) for name in ACTORS},
     "plaid": {"PLAID": appliances},
-    "peptides": {f"peptides, fold {fold}": partial(peptides, fold) for fold in range(FOLDS)},
+    "peptides": {f"peptides, fold {fold}": partial(peptides, fold, FOLDS) for fold in range(FOLDS)},
+    **{made.__name__: {made.__name__: made} for made in LONG},
     "indian_pines": {f"Indian Pines, third {fold}": partial(fields_of_crops, fold) for fold in range(THIRDS)},
     "pancreas_cells": {f"pancreas, image {name}": partial(pancreas_cells, name) for name in PANCREAS},
     **{name: {name: partial(larger_images, name)} for name in LARGE},
@@ -531,7 +501,7 @@ def cells(quick: bool = False) -> list[Cell]:
     if absent:
         print(f"left out, no folder in VIEWSMITH_DATA: {', '.join(absent)}")
     left_out = {name for folder in absent for name in BROUGHT[folder]}
-    brought = {name for sets in BROUGHT.values() for name in sets}
+    brought, of_long = {name for sets in BROUGHT.values() for name in sets}, {made.__name__ for made in LONG}
     return [
         Cell(name, row, seed, partial(work, name, row, seed))
         for row in (
@@ -559,7 +529,7 @@ def cells(quick: bool = False) -> list[Cell]:
         if row == "linear-contrast" or name not in OF_CHANNELS or seed == 0
         if (seed == 0 or row not in ("raw", "k-mers", "catch22", *OF_SOUND, *OF_BANDS))
         and (name == "cifar10" or row not in LARGER)
-        if row != "k-mers" or name in FAMILIES or name.startswith("peptides")
+        if row != "k-mers" or name in FAMILIES or name.startswith("peptides") or name in of_long
         if row not in OF_SOUND or name.startswith("speaker")
         if row != NO_TURNS or name in TURNED
         if ", split" not in name or (seed == 0 and row in ("linear-contrast", "features"))
