@@ -128,6 +128,14 @@ def test_intervals_of_a_genome(tmp_path, genome):
     assert not (tmp_path / "genome.fai").exists() and (tmp_path / "hg.fa.fai").exists()
 
 
+def test_lower_case_letters_of_a_genome_are_hidden_in_the_genome(tmp_path, genome):
+    path, letters = genome
+    path.write_text(f">chr1\n{letters[:100].lower()}{letters[100:]}\n")
+    (tmp_path / "x.bed").write_text("chr1\t10\t30\nchr1\t110\t130\n")
+    with pytest.warns(UserWarning, match=f"NNNNN/' {path} > hg_masked.fasta"):
+        load_dataset(tmp_path / "x.bed", genome=path)
+
+
 def test_summits_of_peaks(tmp_path, genome):
     path, letters = genome
     (tmp_path / "x.narrowPeak").write_text("".join(f"chr1\t{i}\t{i + 50}\t.\t0\t.\t1\t1\t1\t9\n" for i in (20, 60)))
@@ -151,5 +159,7 @@ def test_lower_case_letters_are_said_with_what_hides_them(tmp_path):
     path.write_text(">a\nACGTacgtACGT\n>b\nACGTACGTACGT\n")
     with pytest.warns(UserWarning, match="17% of the letters are lower case, which often marks repeats.*sed"):
         load_dataset(path)
+    with pytest.warns(UserWarning, match="those of DNA, and are read as proteins: leave --modality out"):
+        load_dataset(path, modality="proteins")
     path.write_text(">a\nACGTACGT\n>b\nACGT*CGT\n")
     assert "record 'b', position 5 is '*', expected A C G T N" in refusal(load_dataset, path)

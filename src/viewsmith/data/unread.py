@@ -473,7 +473,8 @@ def hidden_letters(path: Path) -> str:
     """The line that makes lower-case letters of a FASTA file unknown."""
     stem = path.name.split(".")[0]
     unknown = "to leave them out, write N (proteins: X)"
-    return f"{unknown}: sed '/^>/!y/acgtu/NNNNN/' {path} > {stem}_masked.fasta" if path.suffix != ".gz" else unknown
+    plain = path.suffix.lower().startswith((".f", ".pep")) and path.suffix.lower() not in (".fastq", ".fq")
+    return f"{unknown}: sed '/^>/!y/acgtu/NNNNN/' {path} > {stem}_masked.fasta" if plain else unknown
 
 
 _TRANSPOSED = {

@@ -20,7 +20,7 @@ TRANSLATED = ("cds", "mat_peptide", "sig_peptide")  # types, in lower case
 
 @of_records(
     "genbank",
-    *(".gb", ".gbk", ".gbff", ".genbank"),
+    *(".gb", ".gbk", ".gbff", ".genbank", ".gp"),
     help="records of GenBank, their sequences, or the features that `--feature` names",
     noun="a GenBank file",
     modality=("dna", "proteins"),

@@ -27,6 +27,7 @@ from viewsmith.data.unread import PLINK, hidden_letters, letters_way, sentence
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.dna.letters import (
+    AMINO_ACIDS,
     NUCLEOTIDES,
     Alphabet,
     alphabet_of,
@@ -88,7 +89,7 @@ def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
     return max(found, key=lambda name: found[name])
 
 
-_FASTA = (".fa", ".fasta", ".fas", ".fna", ".ffn", ".faa")
+_FASTA = (".fa", ".fasta", ".fas", ".fna", ".ffn", ".faa", ".frn", ".pep")
 FASTA = (*_FASTA, *(f"{ending}.gz" for ending in _FASTA))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GENOTYPES = b"\x6c\x1b"  # with which files of PLINK begin, which end in .bed, too
@@ -163,7 +164,9 @@ def sequence_contents(
             f"{path} has one record, expected at least 2 for training; cut a long sequence into windows, a record for "
             "each (bedtools makewindows and getfasta)"
         )
-    _say_lower_case(letters, path)
+    if alphabet is AMINO_ACIDS and alphabet_of(letters) is NUCLEOTIDES:
+        warn(f"{path}: the letters are those of DNA, and are read as proteins: leave --modality out, or translate them")
+    _say_lower_case(letters, path, request.or_fitted("genome"))
     names = [_name(header) for header in headers]
     if request.schema is None:
         _check_lengths(lengths, headers, path)
@@ -186,13 +189,14 @@ def sequence_contents(
 MASKED = 0.01, 0.99  # of the letters are lower case: they mark repeats, rather than being the style of the file
 
 
-def _say_lower_case(letters: np.ndarray, path: Path) -> None:
-    """Say that some letters are lower case, and how they are hidden, which the user may want."""
+def _say_lower_case(letters: np.ndarray, path: Path, genome: str | Path | None = None) -> None:
+    """Say that some letters are lower case, and how they are hidden, in the genome that they are of if there is one,
+    which the user may want."""
     part = float((letters >= ord("a")).mean())
     if MASKED[0] <= part <= MASKED[1]:
         warn(
             f"{path}: {part:.0%} of the letters are lower case, which often marks repeats; they are read like the "
-            f"others: {hidden_letters(path)}"
+            f"others: {hidden_letters(Path(genome or path))}"
         )
 
 
