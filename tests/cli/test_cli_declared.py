@@ -26,7 +26,7 @@ from viewsmith.modalities import modality_of
 KINDS = ("method", "framework", "encoder", "view maker", "features", "modality", "baseline")
 CONSTANTS = ("name", "slot", "lead", "further", "presets", "preset_needs", "frameworks")
 OF_MODALITY = ("name", "preset_suffix", "default_method", "default_features", "default_views")
-OF_MODALITY += ("default_encoder", "default_encoder_on_gpu")
+OF_MODALITY += ("default_encoder", "default_encoder_on_gpu", "longest_trained")
 
 
 def text(annotation: Any) -> str:
@@ -127,6 +127,15 @@ def test_options_of_parts_that_a_preset_chooses_are_taken_before_the_data_are_re
     with pytest.raises(InputError, match="queue_size is 64, an option that the framework 'simclr' does not have"):
         options.declared_estimator("genview", None, None, ["queue_size=64"], {})
     assert options.declared_estimator("genview", "paper", None, ["queue_size=64"], {"view_cache": "c"}).queue_size == 64
+
+
+@pytest.mark.parametrize(
+    ("letters", "pairs", "method"),
+    [(256, [], "contrastive"), (257, [], "linear-contrast"), (2000, ["epochs=2"], "contrastive")],
+)
+def test_long_dna_has_the_closed_form_by_default(letters, pairs, method):
+    assert options.declared_estimator(None, None, None, pairs, {}, "dna", (letters,)).name == method
+    assert options.declared_estimator(None, None, None, [], {}, "vectors", (letters,)).name == "contrastive"
 
 
 FAULTS = [

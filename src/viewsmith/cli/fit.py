@@ -132,10 +132,11 @@ def fit(
     dataset = read_dataset(data, options.data_options(read, model, out, few_labels=few))
     if supervise is not None and dataset.target == "number":
         given["supervision"] = "numbers"
-    options.declared_estimator(*asked, dataset.modality)
+    told = dataset.modality, dataset.x.shape[1:]
+    options.declared_estimator(*asked, *told)
     from viewsmith.workflows.runs import already_finished, data_record, given_digest
 
-    model = options.make_estimator(*asked, dataset.modality)
+    model = options.make_estimator(*asked, *told)
     if probe:
         from viewsmith.evaluation import OnlineProbe
 

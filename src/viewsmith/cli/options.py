@@ -44,7 +44,8 @@ Threads = Annotated[int | None, Option(min=1, help="CPU threads.")]
 Config = Annotated[Path | None, Option(metavar="FILE.toml", help="Options from a file.")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 MethodName = Annotated[
-    str | None, Option(help="[method] (default: linear-contrast for images and recordings, else contrastive)")
+    str | None,
+    Option(help="[method] (default: linear-contrast for images, recordings, proteins and long DNA, else contrastive)"),
 ]
 Seed = Annotated[int, Option(min=0, help="Same seed, same result.")]
 
@@ -194,6 +195,7 @@ def _estimator(
     pairs: list[str],
     given: dict[str, Any],
     modality: str | None = None,
+    row_shape: Sequence[int] = (),
 ) -> ViewsmithEstimator:
     """An estimator by preset, file, --set, flags, the later first; options that the method does not have are those of
     its parts; before data are read, `modality` is None: what is right in one of them is taken."""
@@ -202,7 +204,7 @@ def _estimator(
     if method is not None and named not in (None, method):
         raise InputError(f"{config} is for the method {named!r}, but --method is {method!r}: leave --method out")
     asked = (content, assignments(pairs), given)
-    method = (None if method == "auto" else method) or named or default_method(modality, preset, asked)
+    method = (None if method == "auto" else method) or named or default_method(modality, preset, asked, row_shape)
     cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None and modality is None:  # its parts, and so its options, depend on the modality
@@ -231,14 +233,18 @@ def _estimator(
     return estimator
 
 
-def default_method(modality: str | None, preset: str | None, asked: Sequence[Mapping[str, Any]]) -> str:
-    """The modality's default; contrastive if an option of a training is given. Before the data are read also
-    contrastive, unless an option is of the closed form or its features alone."""
+def default_method(
+    modality: str | None, preset: str | None, asked: Sequence[Mapping[str, Any]], row_shape: Sequence[int] = ()
+) -> str:
+    """The default of the modality for samples of a shape; contrastive if an option of a training is given. Before the
+    data are read also contrastive, unless an option is of the closed form or its features alone."""
     given = set[str]().union(*map(option_names, asked))
     if preset is not None or not given.isdisjoint(OF_TRAINING):
         return "contrastive"
     if modality is not None:
-        return built("modality", modality).default_method
+        found = built("modality", modality)
+        long = row_shape and found.longest_trained is not None and row_shape[0] > found.longest_trained
+        return "linear-contrast" if long else found.default_method
     trained, closed = ({f.name for f in fields(find("method", m).build)} for m in ("contrastive", "linear-contrast"))  # type: ignore[arg-type]
     of_features = {name for entry in entries("features") for name in entry.options}
     others = {

@@ -92,6 +92,8 @@ class Modality:
     default_encoder: ClassVar[str]
     default_encoder_on_gpu: ClassVar[str]
     default_method: ClassVar[str] = "contrastive"  #: that commands choose if none is given
+    #: Length of the longest samples for which that is `default_method`; of longer ones it is linear-contrast.
+    longest_trained: ClassVar[int | None] = None
     #: and their options, for fixed features, which understand less than a network; None: `default_views`
     mild_views: ClassVar[tuple[str, Mapping[str, Any]] | None] = None
     default_features: ClassVar[str] = ""  #: of registered kind "features"; empty: there are none

@@ -275,6 +275,7 @@ class DNA(Letters):
     samples = SampleType({"letter": None}, "uint8", alphabet=NUCLEOTIDES.letters, unit="ASCII letters")
     help = "letters A C G T N: arrays, strings, FASTA files"
     default_views = "dna"
+    longest_trained = USUAL_LETTERS
 
 
 register("modality", DNA.name, help=DNA.help)(DNA)
