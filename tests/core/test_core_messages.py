@@ -219,3 +219,11 @@ def test_the_bar_is_seen_while_the_first_item_takes_long(capfd, monkeypatch):
         shown += plain(capfd.readouterr().err)
     loop.close()
     assert "motifs" in shown and "0/2" in shown
+
+
+def test_a_search_says_once_how_long_it_will_take_where_there_is_no_terminal(capsys):
+    assert list(with_progress([1, 2, 3], "motifs", 6, "searches", size=int, told=0)) == [1, 2, 3]
+    said = capsys.readouterr().err
+    assert said.startswith("motifs: 1 of 6 searches in 0 s, about ") and said.endswith(" s in all\n")
+    assert said.count("\n") == 1 and list(with_progress([1], "motifs", 2, "searches")) == [1]
+    assert capsys.readouterr().err == ""

@@ -353,6 +353,22 @@ def test_a_motif_in_half_of_many_sequences_recurs():
     assert found is not None and found.consensus in ("ACGTGGCATT", "AATGCCACGT") and found.evidence.gain > 1
 
 
+def test_a_word_in_half_of_long_sequences_of_which_few_windows_are_screened_recurs(monkeypatch):
+    monkeypatch.setattr(motif_search, "SCREENED", 2_000)
+    monkeypatch.setattr(motif_search, "MANY_WINDOWS", 2_000)
+    rng = np.random.default_rng(0)
+    texts, word = rng.integers(0, 4, (120, 400)), rng.integers(0, 4, 14)
+    has, starts = np.arange(120) < 60, rng.integers(0, 386, 120)
+    for text, start in zip(texts[:60], starts, strict=False):
+        text[start : start + 14] = word
+        text[start + rng.integers(14)] = rng.integers(4)
+    codes = np.ascontiguousarray(texts.astype(np.uint8))
+    motif = choose(find_motif(codes, widths=(12,)))
+    assert motif is not None and motif.both
+    found, _, scores = motif.best_sites(codes)
+    assert (abs(found - starts) <= 6)[has].mean() >= 0.95 and np.median(scores[has]) > np.max(scores[~has])
+
+
 def test_a_motif_with_places_is_saved_with_them(tmp_path):
     text = ["".join("ACGT"[code] for code in row) for row in placed_word()]
     model = Discovery(windows=[8]).fit(text)

@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any, TypeVar
 
+from viewsmith.core.errors import say
+
+#: Seconds after which a search says elsewhere than on a terminal how long it will take.
+TOLD = 20.0
+
 
 def in_notebook() -> bool:
     """Whether the code runs in a notebook: an IPython kernel, not a terminal."""
@@ -61,14 +66,16 @@ def with_progress(
     *,
     size: Callable[[T], int] = lambda item: 1,
     after: float = 1.0,
+    told: float | None = None,
 ) -> Iterator[T]:
-    """Yield the items; after `after` seconds a progress bar appears on stderr if it is a terminal, or in a notebook."""
+    """Yield the items; after `after` seconds a progress bar appears on stderr if it is a terminal, or in a notebook;
+    elsewhere after `told` seconds one line with a rough total."""
     first = _is_first()
     if first and in_notebook():
         yield from _in_notebook(items, source_name, total, unit, size, after)
         return
     if not sys.stderr.isatty() or not first:
-        yield from items
+        yield from items if told is None or not first else _told(items, source_name, total, unit, size, told)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -89,6 +96,19 @@ def with_progress(
         timer.join()
         if bar.live.is_started:
             bar.stop()
+
+
+def _told(items: Iterable[T], title: str, total: int, unit: str, size: Callable[[T], int], after: float) -> Iterator[T]:
+    """Yield the items, and say once how long all will take."""
+    started, done, said = time.monotonic(), 0, False
+    for item in items:
+        yield item
+        done, seconds = done + size(item), time.monotonic() - started
+        if not said and seconds >= after and done < total:
+            said = True
+            say(
+                f"{title}: {done:,} of {total:,} {unit} in {seconds:.0f} s, about {seconds * total / done:.0f} s in all"
+            )
 
 
 def _in_notebook(

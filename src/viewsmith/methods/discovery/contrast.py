@@ -244,7 +244,7 @@ def choose_windows(
     start: np.ndarray | None = None,
     count: int = CHOSEN,
     present: float = 1.0,
-    rounds: int = ROUNDS,
+    rounds: int | None = None,
 ) -> tuple[np.ndarray, Contrast]:
     """Choose the windows of each sample that look alike across samples, unlike windows in general: in rounds, the best
     are chosen, of the share `present` of the samples, and p_P is fitted to those of the other folds."""
@@ -255,7 +255,7 @@ def choose_windows(
     everything = moments_by_fold(z, whole, fold)
     by_fold = [z[fold == f].reshape(-1, z.shape[-1]) for f in range(len(everything))]
     chosen = np.zeros_like(whole)
-    for _ in range(rounds):
+    for _ in range(rounds or ROUNDS):
         best = np.argpartition(-score, count - 1, 1)[:, :count]
         before, chosen = chosen, np.zeros_like(whole)
         np.put_along_axis(chosen, best, True, 1)

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.rows import RowSource, row_blocks
 from viewsmith.data.any_size import by_content
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, choose, parts_of
@@ -149,7 +149,7 @@ def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: in
     searches = [(width, number) for number in range(len(own_rows)) for width in widths]
     found: dict[int, list[Event]] = {width: [] for width in widths}
     sought = np.empty((len(x), x.shape[1] if mixtures[0] is None else len(mixtures[0]), x.shape[2]), np.float32)
-    for width, number in with_progress(searches, "events", len(searches), "searches"):
+    for width, number in with_progress(searches, "events", len(searches), "searches", told=TOLD):
         own, mixture = own_rows[number], mixtures[number]
         if width == widths[0]:
             part = x if mixture is None else mixture @ x
@@ -159,7 +159,8 @@ def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: in
         windows = _search(part[own], free[own], width, least, fold)
         found[width].append(Event(width, least, windows, mixtures=mixture))
     scores = np.empty((len(widths), 1 + SURROGATES, len(x)))
-    for number in range(1 + SURROGATES):
+    passes = range(1 + SURROGATES)
+    for number in with_progress(passes, "events", len(passes), "surrogates", told=TOLD):
         each = random_phases(sought, rng) if number else sought
         for i, width in enumerate(widths):
             for own, event in zip(rows, found[width][1:], strict=True):

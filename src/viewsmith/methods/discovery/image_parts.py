@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from scipy.special import expit
 from torch import Tensor
 
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.methods.discovery.contrast import (
     Contrast,
@@ -153,7 +153,7 @@ def whole_components(maps: np.ndarray, free: np.ndarray, side: int) -> tuple[Whi
 def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
     """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
     cells = Cells.of(maps, valid, folds(len(maps), seed))
-    sides = with_progress(windows, "parts", len(windows), "windows")
+    sides = with_progress(windows, "parts", len(windows), "windows", told=TOLD)
     return [_solution(maps, side, cells) for side in sides]
 
 

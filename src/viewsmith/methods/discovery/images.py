@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_kinds, image_parts
 from viewsmith.methods.discovery.acceptance import Evidence
@@ -397,7 +397,9 @@ class ImageSearch(Search):
         parts = []
         blocks, cache = self._sized(images, rows), self._cache(images)
         stride = getattr(self.dense, "stride", CELL)
-        for at, size in with_progress(blocks, source_name, len(rows), "images", size=lambda item: len(item[0])):
+        for at, size in with_progress(
+            blocks, source_name, len(rows), "images", size=lambda item: len(item[0]), told=TOLD
+        ):
             cells = size[0] // stride, size[1] // stride
             own = None if cache is None else cache.read(rows[at], *cells)
             if own is None:
@@ -444,7 +446,7 @@ class ImageSearch(Search):
         found: list[tuple[Any, ...]] = []
         starts = range(0, len(images), self._block) if self.parts else range(0)
         blocks = [np.arange(start, min(start + self._block, len(images))) for start in starts]
-        for rows in with_progress(blocks, "boxes", len(images), "images", size=len):
+        for rows in with_progress(blocks, "boxes", len(images), "images", size=len, told=TOLD):
             maps, valid = self._maps(images, rows)
             free = valid.copy()
             for kind, part in enumerate(self.parts):

@@ -307,9 +307,17 @@ class Motif:
 
     def _ratios(self, p: np.ndarray, strands: np.ndarray) -> np.ndarray:
         """log p_P / p_U of all windows under the frequencies p (w, C), (..., L - w + 1)."""
-        s = -self.background.windows(strands, len(p))
-        for j, log_p in enumerate(np.pad(np.log(p), ((0, 0), (0, 1)), constant_values=-np.inf)):
-            s += log_p[strands[..., j : j + s.shape[-1]]]
+        s, size = -self.background.windows(strands, len(p)), self.background.size + 1
+        log_p, length = np.pad(np.log(p), ((0, 0), (0, 1)), constant_values=-np.inf), min(word_length(size), len(p))
+        # Words of a few letters are looked up at once; the last one ends with the window.
+        m, letters = strands.shape[-1] - length + 1, strands.astype(np.int16)
+        words = sum(letters[..., i : i + m] * np.int16(size ** (length - 1 - i)) for i in range(length))
+        for end in range(len(p), 0, -length):
+            table, first = np.zeros(()), max(0, end - length)
+            for row in log_p[first:end]:
+                table = np.add.outer(table, row)
+            every = np.broadcast_to(table.reshape(table.shape + (1,) * (length - table.ndim)), (size,) * length)
+            s += every.ravel()[words[..., first : first + s.shape[-1]]]
         return s
 
 

@@ -6,7 +6,8 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
 1. Windows: every window of w known letters, on both strands. Copies of what is in a sequence before are unknown (N, X):
    duplicated genes recur, but not because of a motif.
 2. Starts: windows as consensus words, ranked by the sum over sequences of their best match; of few sequences also
-   groups of windows that agree in random positions (Buhler and Tompa 2002).
+   groups of windows that agree in random positions (Buhler and Tompa 2002). Of many windows few are screened, those of
+   some sequences; a few such groups of all windows are further starts.
 3. Rounds (EM): posterior of each window to be the site; frequencies of the letters, weighted by the posterior; share of
    the sequences that have a site. Hundreds of starts at once, as one product of matrices; a quarter of them, those with
    the largest gains, goes on after 1, 2, 4 rounds and so on.
@@ -42,7 +43,7 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, warn
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, parts_of
 from viewsmith.methods.discovery.motif_models import Background, Motif, Windows, lengths_of, other_strand, shuffled
 from viewsmith.modalities.dna.letters import NUCLEOTIDES, Alphabet
@@ -52,10 +53,12 @@ STARTS, TOP, LAST = 12_000, 600, 8  # windows that are ranked, fitted for a few 
 FEW_STARTS, FEW_TOP = 1_200, 200  # of few sequences, beside groups of windows
 FIRST = 8_000  # windows in which starts of few sequences are compared before any round
 FINAL = 4  # motifs that are fitted to all windows
+MANY_WINDOWS, EARLY = 2**17, 4  # with more, so many rounds are of all motifs, and all rounds of the best one
+GROUPS = 15, 16  # of windows that are only screened: random sets of positions, and groups of windows that are starts
 SCREENED = 24_000  # windows in which starts are ranked and fitted
 FEW_ROUNDS, ROUNDS = 8, 60
 THIRD, QUARTER = 3, 4  # of the motifs that go on
-FITTED = 500  # sequences that a motif is fitted to; all others are only scored
+FITTED, LETTERS = 500, 2**19  # sequences and letters that a motif is fitted to, at most; all others are only scored
 PRIOR = 6.0  # letters that are added to each position of a motif
 MATCH = 0.6  # frequency of the letter of a start
 PRIOR_ALIKE = 0.3  # of the letters of a group of windows
@@ -96,7 +99,7 @@ def find_motif(
             "least 4: "
             "give a smaller width, or longer sequences"
         )
-    rows = np.sort(rng.permutation(usable)[:FITTED])
+    rows = np.sort(rng.permutation(usable)[: min(FITTED, max(MANY, LETTERS // codes.shape[1]))])
     lengths, codes = (lengths_of(codes, size) if lengths is None else lengths)[rows], codes[rows]
     if (codes == codes[0]).all():
         raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
@@ -111,13 +114,16 @@ def find_motif(
     kinds = [(_search, background, both), (_search_places, of_strand, False)][: 1 + placed]
     surrogates = shuffled(np.tile(codes, (SURROGATES, 1)), size, rng).reshape(SURROGATES, *codes.shape)
     found, searches = list[Motif](), list(itertools.product(fitting, kinds))
-    for width, (search, own, strands) in with_progress(searches, "motifs", len(searches), "searches"):
+    for width, (search, own, strands) in with_progress(searches, "motifs", len(searches), "searches", told=TOLD):
         parts = [search(codes[rows], width, own, strands, rng) for rows in sought]
         windows = Windows.of(codes, width, own, strands)
         for same in zip(*parts, strict=True):
             evidence = _evidence_of([model for model, _ in same], sought, codes, surrogates, own, strands)
             joined, model = functools.reduce(Fitted.joined, [each for each, _ in same]), same[0][1]
-            motif = replace(_motif(_fit(windows, joined, ROUNDS, model).best(1), own, strands), evidence=evidence)
+            fitted = _fit(windows, joined, _rounds(windows), model).best(1)
+            if evidence.recurs(1):
+                fitted = _fit(windows, fitted, ROUNDS, model)
+            motif = replace(_motif(fitted, own, strands), evidence=evidence)
             if motif.place is None or np.exp(motif.place.max()) >= PREFERRED:
                 found.append(motif)
         if len(codes) < MANY:
@@ -266,8 +272,23 @@ def _search(
     own = _fit(
         screen, Fitted(one_frequency(_frequencies(fitted.log_p, windows.size)), fitted.share), ROUNDS, one_frequency
     )
-    models = (fitted, free), (alike.joined(own), one_frequency)
+    models = [(fitted.best(FINAL), free), (alike.joined(own).best(FINAL), one_frequency)]
+    if windows is not screen:
+        groups = _grouped(windows, rng)
+        one = Fitted(one_frequency(_frequencies(groups.log_p, windows.size)), groups.share, gain=groups.gain)
+        models = [(motifs.joined(own), model) for (motifs, model), own in zip(models, (groups, one), strict=True)]
     return [(_finished(windows, screen, motifs, model), model) for motifs, model in models]
+
+
+def _grouped(windows: Windows, rng: np.random.Generator) -> Fitted:
+    """The best starts among groups of all windows, after one round: of long sequences only few are screened."""
+    groups = _started(_projected(windows, rng, GROUPS[0])[: GROUPS[1]])
+    return _fit(windows, groups, 1, own_frequencies(windows)).best(FINAL)
+
+
+def _rounds(windows: Windows) -> int:
+    """Rounds before the best one of some motifs is taken."""
+    return EARLY if len(windows) > MANY_WINDOWS else ROUNDS
 
 
 def _raced(windows: Windows, starts: Fitted, model: Model) -> Fitted:
@@ -298,7 +319,11 @@ def _search_places(
     free, words = own_frequencies(windows), _ranked(screen, STARTS // 2, rng)
     log_p = _from_words(words, windows.size)
     starts = Fitted(log_p, torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
-    return [(_finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free), free)]
+    fitted = _raced(screen, _fit(screen, starts, 1, free), free).best(FINAL)
+    if windows is not screen:
+        groups = _grouped(windows, rng)
+        fitted = fitted.joined(replace(groups, place=torch.ones(len(groups.gain), windows.starts)))
+    return [(_finished(windows, screen, fitted, free), free)]
 
 
 def _windows(
@@ -330,14 +355,15 @@ def _frequencies(log_p: Tensor, size: int) -> Tensor:
 
 def _finished(windows: Windows, screen: Windows, fitted: Fitted, model: Model) -> Fitted:
     """The best of the motifs, fitted to all windows, and moved to both sides, with its left-out gain."""
-    fitted = _fit(windows, fitted.best(FINAL), ROUNDS, model)
+    fitted = _fit(windows, fitted, _rounds(windows), model).best(FINAL)
     top = fitted[fitted.gain.argmax()[None]]
     shifted = _shifts(top.log_p[0], windows)
     anywhere = None if top.place is None else torch.ones(len(shifted), top.place.shape[1])
     moved = _fit(screen, Fitted(shifted, top.share.expand(len(shifted)), anywhere), FEW_ROUNDS, model)
-    best = fitted.joined(_fit(windows, moved.best(FINAL), ROUNDS, model)).best(FINAL)
+    best = fitted.joined(_fit(windows, moved.best(FINAL), _rounds(windows), model)).best(FINAL)
     left_out = torch.stack([_left_out_gains(windows, best[i : i + 1], model).mean() for i in range(len(best.gain))])
-    return replace(best, gain=left_out).best(1)
+    best = replace(best, gain=left_out).best(1)
+    return _fit(windows, best, ROUNDS, model) if len(windows) > MANY_WINDOWS else best
 
 
 def own_frequencies(windows: Windows) -> Model:
@@ -367,13 +393,13 @@ def _ranked(windows: Windows, count: int, rng: np.random.Generator) -> Tensor:
     return words[torch.topk(total, min(TOP, len(total))).indices]
 
 
-def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
+def _projected(windows: Windows, rng: np.random.Generator, sets: int = PROJECTIONS) -> Tensor:
     """log p_P (S, C w) of groups of windows that agree in random positions, the least probable by chance first."""
     width, c, letters = windows.width, windows.size, windows.codes.numpy()
     # About one window in a group by chance; of many windows fewer, so that few groups have to be counted.
     size = round(np.log(max(len(letters), c)) / np.log(c)) + (len(letters) > SCREENED)
     size = min(width - 1, size, int(EXACT / np.log2(c)))
-    chosen = _positions(width, size, rng)
+    chosen = _positions(width, size, rng)[:sets]
     weights = np.zeros((len(chosen), width), np.float32)  # of letters, to numbers of groups, which are exact in float32
     np.put_along_axis(weights, chosen, float(c) ** np.arange(size, dtype=np.float32)[None], axis=1)
     packed, kept, values = torch.from_numpy(_packed(letters, c)), [], letters.astype(np.float32)

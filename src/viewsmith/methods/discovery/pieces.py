@@ -28,7 +28,7 @@ from scipy.special import expit
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images
 from viewsmith.methods.discovery.contrast import SURE, Typical, q_values
 from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
@@ -271,7 +271,7 @@ class PieceSearch(ImageSearch):
         """The pieces of every image, with their q-values among all images."""
         images, (kind,) = self.checked(X), self.parts
         found, alike = [], np.zeros(3, int)
-        for i in with_progress(range(len(images)), "pieces", len(images), "images"):
+        for i in with_progress(range(len(images)), "pieces", len(images), "images", told=TOLD):
             plane, scale = self._read(images, i)
             each = pieces_of(plane)
             score, unlike = kind(each.z), self.typical[0].outliers(kind.standard(each.z))
