@@ -41,6 +41,7 @@ def test_every_role_is_inferred_and_printed():
         (ROWS * 3, "numeric"),  # does not count
         (np.delete(np.arange(N + 10), range(0, 50, 5)), "identifier"),  # rows of a split
         ([f"p{i}" for i in ROWS], "identifier"),
+        ([f"the patient came on day {i} with a cough" for i in ROWS], "text"),
         ([f"p{i % 58}" for i in ROWS], "text"),
         ([f"p{i % 40}" for i in ROWS], "category"),
         (["a", *["b"] * (N - 1)], "category"),
@@ -61,6 +62,12 @@ def test_every_role_is_inferred_and_printed():
 )
 def test_the_role_of_a_column(values, role):
     assert infer_role(pd.Series(values, name="x")) == role
+
+
+def test_molecules_are_text():
+    molecules = ["C" * i + "O" for i in ROWS]
+    assert infer_role(pd.Series(molecules, name="canonical_SMILES")) == "text"
+    assert infer_role(pd.Series(molecules, name="compound")) == "identifier"
 
 
 def test_names_of_identifiers_and_few_rows():

@@ -226,6 +226,7 @@ LEFT_OUT: tuple[Role, ...] = ("identifier", "constant", "drop")
 CATEGORIES = 40  # most values of a category, as in skrub
 COVERED = 0.9  # of the rows, by the frequent values of a category with more values than that
 SEQUENCE = 16  # letters of a sequence at least: shorter ones may be words or codes
+SENTENCE = 8  # words in the mean, from which on texts that are all different are more than names
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier
 NEARLY_NUMBERS = 0.9  # of the cells of a text column are numbers: the others are probably mistakes
 IDENTIFIER_NAMES = ("id", "index", "key", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
@@ -251,7 +252,7 @@ def choose_roles(
       rows: identifier
     - booleans, and text and pandas' categories of few values, are a category
     - dates, and text of dates, are a date
-    - other text is text, but an identifier if every value is another one
+    - other text is text, but an identifier if every value is another one, unless it is sentences or molecules
     - a column with one value, or none, is constant
     """
     given = given or {}
@@ -335,7 +336,8 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
             "dates; convert it, or leave it out (--columns NAME=drop)"
         )
     if len(counts) == len(values) and (len(column) >= FEW_ROWS or is_named_like_id(str(column.name))):
-        return "identifier"
+        written = values.astype(str).str.split().str.len().mean() >= SENTENCE or "smiles" in str(column.name).lower()
+        return "text" if written else "identifier"
     frequent = counts[counts >= Rare(len(column)).least]
     few = len(counts) <= CATEGORIES
     return "category" if few or (len(frequent) <= CATEGORIES and frequent.sum() >= COVERED * len(values)) else "text"
