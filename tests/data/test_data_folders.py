@@ -459,3 +459,18 @@ def test_folders_of_arrays(tmp_path):
     assert "of shape (3,), and a/0.npy float32 of (7,)" in refusal(
         load_dataset, tmp_path / "vectors", modality="vectors"
     )
+
+
+def test_a_folder_of_arrays_of_all_samples(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(10, 2, 40)).astype("float32"), np.arange(10) % 2
+    for name, values in (("X_train", x[:6]), ("X_test", x[6:]), ("y_train", y[:6]), ("y_test", y[6:])):
+        np.save(tmp_path / f"{name}.npy", values)
+    for options in ({"modality": "series"}, {"rate": 10}):
+        data = load_dataset(tmp_path, **options)
+        np.testing.assert_array_equal(data.x_test, x[6:])
+        assert data.y.tolist() == y.tolist()
+    (tmp_path / "b").mkdir()
+    np.save(tmp_path / "b" / "data.npy", x[:, 0])
+    np.save(tmp_path / "b" / "labels.npy", y)
+    assert load_dataset(tmp_path / "b").x.shape == (10, 40)

@@ -9,11 +9,13 @@ from viewsmith.data.formats import reader
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS
-from viewsmith.data.readers.arrays import has_time, recording_of
+from viewsmith.data.readers.arrays import OTHERS, has_time, read_set, recording_of
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, files_of, name_in, samples_of, stay_on_disk
 
+#: Names of files that have all samples, or those of a split, beside which others have the labels.
+OF_ALL = {each.lower() for name in ("X", "X_train") for each in (name, *OTHERS[name])}
 #: What an array of a file may be, by its number of axes.
 KINDS = {
     1: {"series": "a recording (time,)", "vectors": "a row of features (d,)"},
@@ -33,6 +35,9 @@ KINDS = {
 def read_arrays_of_folder(path: Path, request: DataOptions) -> FileContents:
     """Images (n, H, W, C), recordings (n, channels, time) or vectors (n, d), in the order of the names of the files."""
     files, n_train = files_of(path, ARRAYS)
+    here = [file for file, _ in files if file.parent == path]
+    if len(here) > 1 and {file.stem.lower() for file in here} & OF_ALL:
+        return read_set(path, here, request)
     with reading(str(files[0][0]), "an .npy file"):
         first = np.load(files[0][0], mmap_mode="r", allow_pickle=False)
     kind = "series" if has_time(request) else request.modality

@@ -30,11 +30,11 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 #: What others call the arrays, in any case: keras, MedMNIST, bunches of scikit-learn, sets for MATLAB.
-_OTHERS = {
-    "X_train": ("train_x", "train_images", "train_data"),
-    "X_test": ("test_x", "test_images", "test_data"),
-    "y_train": ("train_y", "train_labels"),
-    "y_test": ("test_y", "test_labels"),
+OTHERS = {
+    "X_train": ("train_x", "train_images", "train_data", "xtrain"),
+    "X_test": ("test_x", "test_images", "test_data", "xtest"),
+    "y_train": ("train_y", "train_labels", "ytrain"),
+    "y_test": ("test_y", "test_labels", "ytest"),
     "X": ("data", "images", "fea"),
     "y": ("target", "labels", "label", "gnd"),
 }
@@ -142,9 +142,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, [] if sparse else archive.files, request)
         if sparse:
             return _sparse(path)
-        if has_time(request) or (request.modality == "series" and _rate(archive)):
-            return _recordings_of(path, archive, keys, request)
-        return read_arrays(path, archive, keys, request)
+        return _of_archive(path, archive, keys, request)
 
 
 @reader(
@@ -167,9 +165,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, archive.files, request)
         if not keys.keys() & {"X", "X_train", "X_test"}:
             keys["X"] = _largest(path, archive.stored)
-        if has_time(request) or (request.modality == "series" and _rate(archive)):
-            return _recordings_of(path, archive, keys, request)
-        return read_arrays(path, archive, keys, request)
+        return _of_archive(path, archive, keys, request)
 
 
 def _largest(path: Path, arrays: Mapping[str, Any]) -> str:
@@ -180,6 +176,24 @@ def _largest(path: Path, arrays: Mapping[str, Any]) -> str:
     found = max(sizes, key=sizes.__getitem__)
     say(f"{path}: {found} is read, the largest of {name_list(list(arrays))}")
     return found
+
+
+def read_set(path: Path, files: Sequence[Path], request: DataOptions) -> FileContents:
+    """The arrays of .npy files of a folder, by the names of the files, as those of an archive."""
+    arrays = {}
+    for file in files:
+        with _open(file, b"\x93NUMPY", "an .npy file") as opened, reading(str(file), "an .npy file"):
+            mapped = map_array(file, 0, request)
+            arrays[file.stem] = np.load(opened, allow_pickle=False) if mapped is None else mapped
+    archive = InMemory(arrays)
+    return _of_archive(path, archive, names_of_arrays(path, archive.files, request), request)
+
+
+def _of_archive(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
+    """The arrays of an archive, as recordings if options or a rate beside them say so."""
+    if has_time(request) or (request.modality == "series" and _rate(archive)):
+        return _recordings_of(path, archive, keys, request)
+    return read_arrays(path, archive, keys, request)
 
 
 def _rate(arrays: Mapping[str, np.ndarray]) -> float | None:
@@ -228,16 +242,16 @@ def names_of_arrays(path: Path, names: Sequence[str], request: DataOptions) -> d
     """Names of the arrays of an archive, by the name by which they are read; other names for the same are said, and
     what is neither read nor has the groups. Options of columns are refused, but for a label that is the name of y."""
     found, by_lower = {name: name for name in names}, {name.lower(): name for name in names}
-    if len(names) == 1 and not by_lower.keys() & {own.lower() for own in _OTHERS}:
+    if len(names) == 1 and not by_lower.keys() & {own.lower() for own in OTHERS}:
         request.check_no_table_options(str(path), "labels are the array y")
         return {"X": names[0]}
-    for own, others in _OTHERS.items():
+    for own, others in OTHERS.items():
         if own not in found and (name := next((by_lower[o] for o in (own.lower(), *others) if o in by_lower), None)):
             found[own] = name
     request.check_no_table_options(str(path), "labels are the array y", found.get("y", found.get("y_train")))
     said = [f"{name} as {own}" for own, name in found.items() if name.lower() != own.lower()]
     if said and found.keys() & {"X", "X_train"}:
-        used = {found.get(own) for own in (*_OTHERS, "feature_names")}
+        used = {found.get(own) for own in (*OTHERS, "feature_names")}
         groups = request.or_fitted("groups")
         used |= {groups, f"{groups}_train", f"{groups}_test"}
         left = [name for name in names if name not in used]

@@ -336,7 +336,9 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
             "dates; convert it, or leave it out (--columns NAME=drop)"
         )
     if len(counts) == len(values) and (len(column) >= FEW_ROWS or is_named_like_id(str(column.name))):
-        written = values.astype(str).str.split().str.len().mean() >= SENTENCE or "smiles" in str(column.name).lower()
+        written = (
+            values.map(lambda text: len(str(text).split())).mean() >= SENTENCE or "smiles" in str(column.name).lower()
+        )
         return "text" if written else "identifier"
     frequent = counts[counts >= Rare(len(column)).least]
     few = len(counts) <= CATEGORIES
