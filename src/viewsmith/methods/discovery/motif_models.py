@@ -311,8 +311,10 @@ class Motif:
         log_p, length = np.pad(np.log(p), ((0, 0), (0, 1)), constant_values=-np.inf), min(word_length(size), len(p))
         # Words of a few letters are looked up at once; the last one ends with the window.
         m, letters = strands.shape[-1] - length + 1, strands.astype(np.int16)
-        shifted = [letters[..., i : i + m] * np.int16(size ** (length - 1 - i)) for i in range(length)]
-        words = np.sum(shifted, 0, dtype=np.int16)
+        words = letters[..., :m].copy()
+        for i in range(1, length):
+            words *= np.int16(size)
+            words += letters[..., i : i + m]
         for end in range(len(p), 0, -length):
             table, first = np.zeros(()), max(0, end - length)
             for row in log_p[first:end]:
