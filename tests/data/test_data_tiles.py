@@ -9,6 +9,7 @@ from refusals import refusal
 from viewsmith.core.rows import RowSource
 from viewsmith.data import load_dataset, tiles
 from viewsmith.data.dataset import Tiles
+from viewsmith.data.readers import folders
 
 tifffile = pytest.importorskip("tifffile")
 RNG = np.random.default_rng(0)
@@ -115,7 +116,7 @@ def slide(tmp_path):
     return path, x, half
 
 
-def test_tissue_of_a_slide(slide, capsys):
+def test_tissue_of_a_slide(slide, capsys, monkeypatch):
     path, x, half = slide
     data = load_dataset(path, tile=32, overlap=0)
     assert data.row_names == [f"slide.svs@{left},{top}" for top in (0, 32) for left in (0, 32)]
@@ -130,6 +131,13 @@ def test_tissue_of_a_slide(slide, capsys):
     assert data.windows.coordinates(np.array([0]), np.array([24]), np.array([8])) == {"x": ["48"], "y": ["16"]}
     again = load_dataset(path, schema=data.schema)  # at the level of the run
     np.testing.assert_array_equal(again.x[:], data.x[:])
+    (path.parent / "two").mkdir()
+    for name, of in (("a.svs", b"MPP = 0.25"), ("b.svs", b"MPP = 0.50")):
+        (path.parent / "two" / name).write_bytes(path.read_bytes().replace(b"MPP = 0.25", of))
+    with pytest.warns(UserWarning, match="a pixel of b.svs has 0.5 .m, and of a.svs 0.25: tiles show things at"):
+        load_dataset(path.parent / "two", tile=32)
+    monkeypatch.setattr(folders, "LARGE", 64)
+    assert "two has whole slides, expected images of one thing each" in refusal(load_dataset, path.parent / "two")
     has = "has no level 2, given as level; it has 0 (128 x 192 pixels), 1 (64 x 96 pixels)"
     assert has in refusal(load_dataset, path, tile=32, level=2)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, pluralize, say
+from viewsmith.core.errors import InputError, pluralize, say, warn
 from viewsmith.core.rows import RowSource, memory_map_of
 from viewsmith.data.dataset import Tiles
 from viewsmith.data.formats import by_ending, reader
@@ -34,6 +34,7 @@ KEPT = 2**28
 RANGED, FLAT = 64, 1 / 20
 #: Fields of `FileContents` that a table of labels gives, and the options that name its columns.
 OF_TABLE = {"y": "label", "groups": "groups"}
+ALIKE = 1.1  # ratio of the sizes of pixels up to which images are of one magnification
 OPENED = 8  # scenes that are open at once
 
 
@@ -116,6 +117,13 @@ def tiled(
                 f"{file.path} has {height} x {width} pixels, less than a tile of {side} x {side}: give a smaller tile "
                 f"(--tile {min(file.sides)})"
             )
+    sizes = {file.micrometers: file.path.name for file in stack.files if file.micrometers}
+    if sizes and max(sizes) > ALIKE * min(sizes):
+        warn(
+            f"{source_name}: a pixel of {sizes[max(sizes)]} has {max(sizes):.3g} \N{MICRO SIGN}m, and of "
+            f"{sizes[min(sizes)]} {min(sizes):.3g}: tiles show things at different sizes; give images of one "
+            "magnification, or a level that all have (--level)"
+        )
     shapes = [file.sides for file in stack.files for _ in range(file.count)]
     grid = [_grid(i, *shape, side, side - overlap) for i, shape in enumerate(shapes)]
     rows = TileRows(stack, np.concatenate(grid) if objects is None else objects.places, side, source_name)

@@ -184,6 +184,11 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
             large = not side and min(stack.shape[1:3]) >= LARGE
             hint += "; parts of them as samples: --tile 128; at a smaller size: --image-size 128" if large else ""
             say(stack.described(path) + hint)
+            if not side and size is None and any(file.slide and min(file.sides) >= LARGE for file in stack.files):
+                raise InputError(
+                    f"{path} has whole slides, expected images of one thing each: cut them into tiles (--tile 256), "
+                    "or give the side to which they are resized as a whole (--image-size 128)"
+                )
         if side:
             more = {"y": y, "groups": groups, "table": table_options(request)}
             return tiled(stack, request, names, str(path), n_train, path, of_images=table is not None, **more)
