@@ -37,6 +37,13 @@ def test_a_column_of_an_index_has_an_empty_name():
     assert has_header(pd.DataFrame([["", "0", "2", "1"], ["0", "5", "4", "3"], ["1", "2", "1", "0"]]))
 
 
+def test_a_line_of_a_sequence_and_its_class_is_no_header():
+    rows = [["ACGTA"[: 3 + i % 3], str(i % 2)] for i in range(8)]
+    assert not has_header(pd.DataFrame(rows)) and not has_header(pd.DataFrame([row[::-1] for row in rows]))
+    assert has_header(pd.DataFrame([["dna", "7"], *rows])) and has_header(pd.DataFrame([["s", "1"], *rows]))
+    assert has_header(pd.DataFrame([["town", "1"], *([str(i), str(i % 2)] for i in range(8))]))
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.data"])
 def test_a_table_without_header_keeps_its_first_row(tmp_path, capsys, name):
     (tmp_path / name).write_text(VALUES * 5)
