@@ -1,5 +1,6 @@
 """Every command of the targets of the Makefile that run studies or make tables has --quick, and runs with it."""
 
+import os
 import re
 import runpy
 import subprocess
@@ -22,8 +23,16 @@ def targets():
 
 def commands():
     """Module and options of each of their commands, by what `make` would run; without MINUTES, ARGS and devices."""
+    plain = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "ARGS"))
+    }  # without ARGS of ours
     made = subprocess.run(
-        ["make", "--dry-run", "--always-make", *targets()], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--dry-run", "--always-make", *targets()],
+        cwd=ROOT,
+        env=plain,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found = dict[tuple[str, ...], None]()
     for line in made.stdout.replace("\\\n", " ").splitlines():

@@ -119,6 +119,15 @@ def workplace(tmp_path, monkeypatch):
     folds = ["".join(rng.choice(list("HEC"), 60)) for _ in range(40)]
     Path("structures.fasta").write_text("".join(f">s{i}\n{fold}\n" for i, fold in enumerate(folds)))
     Path("hg38.fa").write_text(f">chr1\n{''.join(rng.choice(list('ACGT'), 8000))}\n")
+    genes = [
+        f'     {kind:<16}{400 * i + 1}..{400 * i + 300}\n{" " * 21}/gene="g{i}"\n'
+        for i, kind in enumerate(["CDS", "tRNA"] * 9)
+    ]
+    letters = "".join(f"{1:>9} {''.join(rng.choice(list('acgt'), 7200))}\n")
+    Path("chloroplast.gb").write_text(
+        "LOCUS       X 7200 bp DNA PLN 01-JAN-2000\nFEATURES             Location/Qualifiers\n"
+        f"{''.join(genes)}ORIGIN\n{letters}//\n"
+    )
     Path("peaks.bed").write_text("".join(f"chr1\t{300 * i}\t{300 * i + 200}\n" for i in range(1, 25)))
     Path("enhancers.tsv").write_text("".join(f"{n}\t{k}\n" for n, k in zip(names, kinds, strict=True)))
     counts = rng.poisson(1, (60, 30)).astype(np.float32)
