@@ -459,6 +459,9 @@ def test_arrays_of_several_recordings_have_a_rate(tmp_path):
     data = load_dataset(tmp_path / "x.npz", rate=10)
     np.testing.assert_array_equal(data.x_test, x[6:])
     assert data.y.tolist() == y.tolist() and data.schema["signal"]["rate"] == 10
+    np.savez(tmp_path / "own.npz", X=x, sr=20)
+    assert load_dataset(tmp_path / "own.npz").schema["signal"]["rate"] == 20
+    assert load_dataset(tmp_path / "own.npz", modality="vectors").x.shape == (10, 100)
     np.savez(tmp_path / "rows.npz", X=x[:, 0], y=y)
     data = load_dataset(tmp_path / "rows.npz", length="25")
     assert data.x.shape == (20, 1, 25) and data.y.tolist() == y.repeat(2).tolist()

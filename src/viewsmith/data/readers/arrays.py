@@ -4,6 +4,7 @@ import math
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -63,7 +64,7 @@ def _scene(path: Path, x: np.ndarray) -> ImageFile:
 
 #: Options of arrays that are read as recordings; the names of an array that has their rate.
 OF_RECORDINGS = ("length", "step", "rate", "channels")
-RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
+RATES = ("fs", "sr", "srate", "sample_rate", "samplingrate", "sampling_rate", "sampling_frequency", "sfreq")
 
 
 def has_time(request: DataOptions) -> bool:
@@ -191,7 +192,12 @@ def read_set(path: Path, files: Sequence[Path], request: DataOptions) -> FileCon
 
 def _of_archive(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
     """The arrays of an archive, as recordings if options or a rate beside them say so."""
-    if has_time(request) or (request.modality == "series" and _rate(archive)):
+    rate, name = _rate(archive), keys.get("X", keys.get("X_train"))
+    told = request.modality is None and request.schema is None and name is not None
+    if told and rate is not None and np.ndim(_load_rows(path, archive, str(name), request)) == 3:
+        say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
+        request = replace(request, modality="series")
+    if has_time(request) or (request.modality == "series" and rate is not None):
         return _recordings_of(path, archive, keys, request)
     return read_arrays(path, archive, keys, request)
 
