@@ -459,7 +459,9 @@ def test_arrays_of_several_recordings_have_a_rate(tmp_path):
     data = load_dataset(tmp_path / "x.npz", rate=10)
     np.testing.assert_array_equal(data.x_test, x[6:])
     assert data.y.tolist() == y.tolist() and data.schema["signal"]["rate"] == 10
-    np.savez(tmp_path / "own.npz", X=x, sr=20)
+    np.savez(tmp_path / "own.npz", X=x, sr=20, subject=np.arange(10) // 2)
+    data = load_dataset(tmp_path / "own.npz", length="1s", groups="subject", split_by_groups=True)
+    assert [*map(int, data.groups)] == (np.arange(10) // 2).repeat(2).tolist()
     assert load_dataset(tmp_path / "own.npz").schema["signal"]["rate"] == 20
     assert load_dataset(tmp_path / "own.npz", modality="vectors").x.shape == (10, 100)
     np.savez(tmp_path / "rows.npz", X=x[:, 0], y=y)

@@ -218,7 +218,11 @@ def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: D
         label = keys.get(ours.replace("X", "y"))
         y = None if label is None else _load_labels(path, archive, label)
         each.append(_recordings(_load_rows(path, archive, name, request), name, y, rate, str(path)))
-    return samples_of([*chain(*each)], request, str(path), n_train=len(each[0]) if split else None)
+    found = [*chain(*each)]
+    groups = None if request.or_fitted("groups") == "recording" else _groups(path, archive, keys, request)
+    if groups is not None and len(groups) == len(found):
+        found = [replace(one, group=group) for one, group in zip(found, groups, strict=True)]
+    return samples_of(found, request, str(path), n_train=len(each[0]) if split else None)
 
 
 def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
