@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -470,3 +471,58 @@ def test_arrays_of_several_recordings_have_a_rate(tmp_path):
     assert "give their length, too" in refusal(load_dataset, tmp_path / "x.npz", step="5")
     np.save(tmp_path / "text.npy", np.array(["ACGT"]))
     assert "<U4 of shape (1,), expected recordings" in refusal(load_dataset, tmp_path / "text.npy", length="5")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "part"),
+    [
+        ({"fs": [10] * 5 + [20] * 5}, "fs has 2 values"),
+        ({"fs": 0}, "fs is 0, expected a number of points"),
+        ({"fs": "10 Hz"}, "fs is 10 Hz"),
+        ({"fs": []}, "fs is empty"),
+        ({"subject": [1, 2], "fs": 10}, "subject has 2 values for 10 recordings"),
+        ({"X": np.ones((10, 2, 50)) * 1j, "fs": 10}, "complex128"),
+        ({"X": np.full((10, 2, 50), "a"), "fs": 10}, "<U1"),
+        ({"X": np.ones((10, 50, 2)), "fs": 10}, "if the 50 channels are points in time"),
+        ({"X_train": np.ones((10, 2, 50)), "fs": 10}, "X_train without X_test"),
+        ({"X_train": np.ones((9, 2, 50)), "X_test": np.ones((9, 2, 50)), "y_train": [1] * 9, "fs": 10}, "without y_te"),
+    ],
+)
+def test_arrays_of_recordings_that_are_refused(tmp_path, arrays, part):
+    split = {} if "X_train" in arrays else {"X": np.cumsum(rng.normal(size=(10, 2, 50)), 2)}
+    np.savez(tmp_path / "x.npz", **(split | arrays))
+    groups = "subject" if "subject" in arrays else None
+    assert part in refusal(load_dataset, tmp_path / "x.npz", modality="series", groups=groups)
+
+
+def test_rates_of_hdf5_are_attributes_or_single_values(tmp_path, capsys):
+    x, seen = np.cumsum(rng.normal(size=(10, 2, 50)), 2), []
+    for where in ("value", "file", "array"):
+        with h5py.File(tmp_path / f"{where}.h5", "w") as file:
+            file["data"] = x
+            if where == "value":
+                file["fs"] = 10
+            else:
+                (file if where == "file" else file["data"]).attrs["fs"] = 10
+        data = load_dataset(tmp_path / f"{where}.h5")
+        seen.append((data.modality, data.schema["signal"]["rate"]))
+    assert seen == [("series", 10)] * 3
+
+
+def test_options_of_arrays_are_of_recordings_or_images(tmp_path):
+    np.save(tmp_path / "x.npy", np.cumsum(rng.normal(size=(2, 400)), 1))
+    assert "length is of recordings, and tile of images" in refusal(
+        load_dataset, tmp_path / "x.npy", length="50", tile=8
+    )
+    data = load_dataset(tmp_path / "x.npy", length=50)
+    assert data.x.shape == (8, 2, 50)
+
+
+def test_recordings_longer_than_those_of_the_run_are_said(tmp_path):
+    x = np.cumsum(rng.normal(size=(10, 2, 60)), 2)
+    np.savez(tmp_path / "x.npz", X=x[..., :50], fs=10)
+    np.savez(tmp_path / "new.npz", X=x, fs=10)
+    schema = load_dataset(tmp_path / "x.npz").schema
+    with pytest.warns(UserWarning, match="10 recordings of 10 longer than the 5 s of the run"):
+        new = load_dataset(tmp_path / "new.npz", schema=schema)
+    np.testing.assert_allclose(new.x, x[..., 5:55], atol=1e-6)

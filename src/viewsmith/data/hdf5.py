@@ -1,7 +1,7 @@
 """Arrays in HDF5 files, and in files of MATLAB 7.3, which are HDF5, too."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class Archive(Mapping[str, np.ndarray]):
     """The arrays of an HDF5 file, read where they are asked for."""
 
     def __init__(self, path: Path, file: Any) -> None:
-        self.path, self.stored = path, _arrays(file)
+        self.path, self.file, self.stored = path, file, _arrays(file)
         self.files = list(self.stored)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -86,6 +86,13 @@ class Archive(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self.stored)
+
+    def beside(self, names: Sequence[str]) -> dict[str, Any]:
+        """Single values by some of these names: attributes of the file and of its arrays, and arrays without axes."""
+        owners = [self.file, *self.stored.values()]
+        found = {key: each.attrs[key] for each in owners for key in each.attrs if key.lower() in names}
+        single = {key: self.file[key] for key in self.file if key.lower() in names and key not in self.stored}
+        return found | {key: item[()] for key, item in single.items() if hasattr(item, "dtype")}
 
     def rows(self, name: str, request: DataOptions) -> AnyRows:
         """Rows of an array that may stay on disk: mapped if it is stored in one piece."""

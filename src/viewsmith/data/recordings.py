@@ -140,7 +140,7 @@ def samples_of(
         raise InputError(f"{source_name}: {recordings[int(lengths.argmin())].name} is empty; leave it out")
     if fitted and request.length is not None:
         raise InputError("length is that of the data of the run: leave it out")
-    sounds = bool(fitted.get("sounds")) or (request.length or "").strip().lower() == SOUNDS
+    sounds = bool(fitted.get("sounds")) or str(request.length or "").strip().lower() == SOUNDS
     cut = _sounds if sounds else _windows
     points, step, of, starts, ends = cut(recordings, lengths, request, fitted, source_name)
     rows = WindowRows(recordings, of, starts, ends, points, source_name)
@@ -248,8 +248,16 @@ def _windows(
     of its recording, its first point and the one after its last."""
     points, step = _length(recordings, lengths, request, fitted, source_name)
     if points < SHORTEST:
+        channels = len(recordings[0].x)
+        first = f"; if the {channels} channels are points in time, put time last" if channels >= SHORTEST else ""
         raise InputError(
-            f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length (--length)"
+            f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length "
+            f"(--length){first}"
+        )
+    if fitted and not step and (longer := int((lengths > points).sum())):
+        warn(
+            f"{source_name}: {pluralize(longer, 'recording')} of {len(recordings):,} longer than the "
+            f"{recordings[0].time(points)} of the run: the middle is read, and the rest is not"
         )
     if step and (short := lengths < points).any():
         count, first = int(short.sum()), recordings[int(short.argmax())]

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
 from viewsmith.data.formats import reader
 from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
@@ -73,6 +73,12 @@ def has_time(request: DataOptions) -> bool:
     fitted = "points" in (request.schema or {}).get("signal", {})
     if request.step is not None and request.length is None and not fitted:
         raise InputError("step is the time between windows of recordings: give their length, too (--length 2s)")
+    of_time, of_images = (
+        next((name for name in names if getattr(request, name) is not None), None)
+        for names in (("length", "rate"), ("axes", "tile", "overlap", "masks"))
+    )
+    if of_time and of_images:
+        raise InputError(f"{of_time} is of recordings, and {of_images} of images: leave one of them out")
     return chosen or fitted or request.length is not None or request.rate is not None
 
 
@@ -192,19 +198,40 @@ def read_set(path: Path, files: Sequence[Path], request: DataOptions) -> FileCon
 
 def _of_archive(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
     """The arrays of an archive, as recordings if options or a rate beside them say so."""
-    rate, name = _rate(archive), keys.get("X", keys.get("X_train"))
+    name = keys.get("X_train" if keys.keys() >= {"X_train", "X_test"} else "X")
     told = request.modality is None and request.schema is None and name is not None
-    if told and rate is not None and np.ndim(_load_rows(path, archive, str(name), request)) == 3:
-        say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
+    if told and _rates(archive) and np.ndim(_load_rows(path, archive, str(name), request)) == 3:
+        rate = _rate(path, archive, request)
+        if rate is not None:
+            say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
         request = replace(request, modality="series")
-    if has_time(request) or (request.modality == "series" and rate is not None):
+    if has_time(request) or (request.modality == "series" and _rates(archive)):
         return _recordings_of(path, archive, keys, request)
     return read_arrays(path, archive, keys, request)
 
 
-def _rate(arrays: Mapping[str, np.ndarray]) -> float | None:
-    """Points per second of the recordings of a file, if it has an array of them."""
-    return next((float(np.ravel(arrays[name])[0]) for name in arrays if name.lower() in RATES), None)
+def _rates(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What a file has by the names of a rate, also single values of HDF5."""
+    beside = arrays.beside(RATES) if isinstance(arrays, Archive) else {}
+    return {name: arrays[name] for name in arrays if name.lower() in RATES} | beside
+
+
+def _rate(path: Path, arrays: Mapping[str, np.ndarray], request: DataOptions) -> float | None:
+    """Points per second of the recordings of a file, if it has them; the given rate is in place of none."""
+    for name, found in _rates(arrays).items():
+        values = np.unique(found)
+        known = values.dtype.kind in "iuf" and bool((np.isfinite(values) & (values > 0)).all())
+        if known and len(values) == 1:
+            return float(values[0])
+        if len(values) > 1:
+            raise InputError(
+                f"{path}: {name} has {len(values):,} values, expected one number of points per second: save the "
+                "recordings of each rate in a file of their own"
+            )
+        if request.rate is None:
+            has = one_line(values[0], 40) if len(values) else "empty"
+            raise InputError(f"{path}: {name} is {has}, expected a number of points per second: give it (--rate 250)")
+    return None
 
 
 def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
@@ -212,7 +239,8 @@ def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: D
     split = {"X_train", "X_test"} <= keys.keys()
     names = ("X_train", "X_test") if split else ("X",)
     arrays = {keys.get(name) or _largest(path, archive): name for name in names}
-    rate = _rate(archive)
+    _check_split(path, keys)
+    rate = _rate(path, archive, request)
     each: list[list[Recording]] = []
     for name, ours in arrays.items():
         label = keys.get(ours.replace("X", "y"))
@@ -220,7 +248,12 @@ def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: D
         each.append(_recordings(_load_rows(path, archive, name, request), name, y, rate, str(path)))
     found = [*chain(*each)]
     groups = None if request.or_fitted("groups") == "recording" else _groups(path, archive, keys, request)
-    if groups is not None and len(groups) == len(found):
+    if groups is not None:
+        if len(groups) != len(found):
+            raise InputError(
+                f"{path}: {request.or_fitted('groups')} has {len(groups):,} values for "
+                f"{pluralize(len(found), 'recording')}, expected one for each"
+            )
         found = [replace(one, group=group) for one, group in zip(found, groups, strict=True)]
     return samples_of(found, request, str(path), n_train=len(each[0]) if split else None)
 
@@ -231,11 +264,7 @@ def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: Data
         if label in keys and rows not in keys:
             raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")
     if keys.keys() & {"X_train", "X_test"}:
-        if unused := [keys[key] for key in ("X", "y") if key in keys]:
-            warn(
-                f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out "
-                "what is not meant"
-            )
+        _check_split(path, keys)
         found = _given_split(path, archive, keys, request)
     elif "X" in keys:
         x = _letters(_load_rows(path, archive, keys["X"], request), f"{keys['X']} in {path}", request)
@@ -264,7 +293,7 @@ def names_of_arrays(path: Path, names: Sequence[str], request: DataOptions) -> d
         used = {found.get(own) for own in (*OTHERS, "feature_names")}
         groups = request.or_fitted("groups")
         used |= {groups, f"{groups}_train", f"{groups}_test"}
-        left = [name for name in names if name not in used]
+        left = [name for name in names if name not in used and name.lower() not in RATES]
         said_of_left = f"; {name_list(left)} {'is' if len(left) == 1 else 'are'} not used" * bool(left)
         say(f"{path}: {', '.join(said)}{said_of_left}")
     return found
@@ -294,11 +323,20 @@ def _groups(path: Path, archive: Any, keys: Mapping[str, str], request: DataOpti
     return np.concatenate([np.asarray(_load(path, archive, keys[key])) for key in wanted])
 
 
-def _given_split(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
+def _check_split(path: Path, keys: Mapping[str, str]) -> None:
+    """Raise InputError for one part of a split alone, and warn of arrays beside it that are not used."""
     for one, other in (("X_train", "X_test"), ("X_test", "X_train"), ("y_train", "y_test"), ("y_test", "y_train")):
         if one in keys and other not in keys:
             hint = "; name the array X if there is no split" if one == "X_train" else ""
             raise InputError(f"{path} has {keys[one]} without {other}; expected both{hint}")
+    if "X_train" in keys and (unused := [keys[key] for key in ("X", "y") if key in keys]):
+        warn(
+            f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out "
+            "what is not meant"
+        )
+
+
+def _given_split(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
     train, test = (_load_rows(path, archive, keys[key], request) for key in ("X_train", "X_test"))
     if _is_text(train) and _is_text(test) and len(train):
         # Padded together, so that both splits have the width of the longest sequence.
@@ -449,7 +487,7 @@ def read_builtin(name: str, request: DataOptions) -> FileContents:
 )
 def read_mat(path: Path, request: DataOptions) -> FileContents:
     """The arrays that `read_npz` takes, or the largest one of numbers; a cell array of recordings (channels, time)."""
-    if _is_scene(request):
+    if _is_scene(request) and not has_time(request):
         request.check_no_table_options(str(path), "labels are the array y")
         return read_file(path, request)
     arrays, numbers, cells = _arrays_of(path)
@@ -476,9 +514,11 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         x = np.moveaxis(x, -1, 0)
         say(f"{path}: the last axis of {name}, with as many as there are labels, has the samples")
     cut = request.length is not None or bool((request.schema or {}).get("signal"))
-    rate = _rate(numbers)
-    if name not in cells and not (request.modality == "series" or cut):
-        if rate is None or request.modality is not None or not (x.ndim == 3 or (x.ndim == 2 and y is None)):
+    of_time = name in cells or request.modality == "series" or cut
+    may_be = request.modality is None and (x.ndim == 3 or (x.ndim == 2 and y is None))
+    rate = _rate(path, numbers, request) if of_time or may_be else None
+    if not of_time:
+        if rate is None:
             _say_axes(path, x, request)
             return read_arrays(path, InMemory({**archive, name: x}), keys | {"X": name}, request)
         say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
@@ -542,18 +582,19 @@ def _size(value: np.ndarray) -> int:
 def _recordings(x: Any, name: str, y: np.ndarray | None, rate: float | None, source_name: str) -> list[Recording]:
     """Recordings (channels, time): one array is one of them, with time along its longer axis, or, if there are labels
     for its rows, has one of one channel in each row."""
-    if x.dtype.kind == "O" or x.ndim == 3:
+    numbers = x.dtype.kind in "biuf"
+    if x.dtype.kind == "O" or (x.ndim == 3 and numbers):
         each = list(x)
-    elif x.ndim == 2 and y is not None and len(y) == len(x):
+    elif x.ndim == 2 and numbers and y is not None and len(y) == len(x):
         each = list(x[:, None])
-    elif x.ndim in (1, 2) and x.dtype.kind in "biuf":
+    elif x.ndim in (1, 2) and numbers:
         each, y = [x[None] if x.ndim == 1 else x if x.shape[0] <= x.shape[1] else x.T], None
         channels, points = each[0].shape
         say(f"{source_name}: {name} is one recording of {pluralize(channels, 'channel')} and {points:,} points")
     else:
         raise InputError(
             f"{source_name}: {name} is {x.dtype} of shape {x.shape}, expected recordings (n, channels, time), or one "
-            "(channels, time)"
+            "(channels, time), of numbers"
         )
     if y is not None and len(y) != len(each):
         raise InputError(f"{source_name}: y has {len(y)} labels for {len(each)} recordings, expected one for each")
