@@ -32,6 +32,9 @@ KEPT = 2**28
 
 #: Tiles in which the range of the channels of a scene is found, and the part of it below which a tile is empty.
 RANGED, FLAT = 64, 1 / 20
+#: Brightness of glass, as part of its median, of three quarters of it, and below which something is on it; and the most
+#: that its channels differ, of 255.
+EVEN, DARK, TINT = 0.9, 0.7, 20
 #: Fields of `FileContents` that a table of labels gives, and the options that name its columns.
 OF_TABLE = {"y": "label", "groups": "groups"}
 ALIKE = 1.1  # ratio of the sizes of pixels up to which images are of one magnification
@@ -264,19 +267,25 @@ def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:
 
 
 def _stained(rows: TileRows, some: np.ndarray) -> np.ndarray | None:
-    """Which tiles of slides have color in more than a twentieth of their pixels, as stained tissue has, by the smallest
-    resolution of each; None for other images, and for slides that are dark where they have no color."""
+    """Which tiles of slides have color, or are dark, in more than a twentieth of their pixels, as stained tissue is, by
+    the smallest resolution of each; None for other images, and for slides of which what has least color is no glass:
+    dark, uneven or colored."""
     whole = rows.stack.dtype.itemsize == 1 and rows.shape[3] == 3 and all(file.slide for file in rows.stack.files)
-    colors = some.reshape(-1, some.shape[3])
-    threshold = otsu_threshold(np.ptp(colors, axis=1)) if whole else 0
-    glass = colors[np.ptp(colors, axis=1) <= threshold]
-    if not whole or np.median(glass) < 128:
+    if not whole:
+        return None
+    pixels = some.reshape(-1, 3)
+    color = np.ptp(pixels, axis=1)
+    threshold = otsu_threshold(color)
+    glass = pixels[color <= threshold].max(axis=1)
+    light = float(np.median(glass))
+    if light < 128 or np.median(color[color <= threshold]) > TINT or np.quantile(glass, 0.25) < EVEN * light:
         return None
     found = np.ones(len(rows), dtype=bool)
     for scene in np.unique(rows.places[:, 0]):
         file, number = rows.images[scene]
         least = file.smaller[-1] if file.smaller else file
-        stained = np.ptp(rows.stack.of_channels(least.images()[number]), axis=2) > threshold
+        image = rows.stack.of_channels(least.images()[number])
+        stained = (np.ptp(image, axis=2) > threshold) | (image.max(axis=2) < DARK * light)
         above = np.zeros((stained.shape[0] + 1, stained.shape[1] + 1))  # counts above and left of each corner
         above[1:, 1:] = stained.cumsum(0).cumsum(1)
         tiles = np.flatnonzero(rows.places[:, 0] == scene)
