@@ -85,7 +85,7 @@ def test_features_of_a_genome(tmp_path):
     path.write_text(GENOME)
     assert "samples (--feature TYPE), it has CDS (4), tRNA (1)" in refusal(load_dataset, path)
     assert "has DNA, expected proteins: take its" in refusal(load_dataset, path, modality="proteins")
-    with pytest.warns(UserWarning, match="1 feature of 4 left out: parts in other records"):
+    with pytest.warns(UserWarning, match="1 feature of 4 left out: parts in other records or beyond"):
         data = load_dataset(path, feature=["cds"])
     assert texts(data) == ["ATGAAACCATAA", "ATGCAAGGTTAA", "ATGTAAAAACCC"]
     assert data.row_names == ["a1", "b", "NC_1.1:30-42"]
@@ -99,6 +99,23 @@ def test_features_of_a_genome(tmp_path):
             y = load_dataset(path, feature=["CDS", "tRNA"], label=label, few_labels=True).y
         assert np.unique(y).tolist() == labels
     assert "of the type exon, but CDS, source, tRNA" in refusal(load_dataset, path, feature=["exon"])
+    assert "feature is empty, expected types" in refusal(load_dataset, path, feature=" ,")
+    head, letters = GENOME.split("ORIGIN")
+    path.write_text(f"{head.split('     source')[0]}ORIGIN{letters}")
+    assert "of the type cds, it has none at all" in refusal(load_dataset, path, feature="CDS")
+    path.write_text(
+        f"{head}ORIGIN\n        1 atgaaaccat aattaacccg ggggttgcat atgtaa\n//\n"
+    )  # the third ends beyond it
+    with pytest.warns(UserWarning) as said:
+        assert texts(load_dataset(path, feature="CDS")) == ["ATGAAACCATAA", "ATGCAAGGTTAA"]
+    assert {str(each.message).split(": ")[1][:28] for each in said} == {
+        "Expected sequence length 60,",
+        "2 features of 4 left out",
+    }
+    with gzip.open(tmp_path / "x.gbff.gz", "wt") as file:
+        file.write(GENOME)
+    with pytest.warns(UserWarning, match="left out"):
+        assert load_dataset(tmp_path / "x.gbff.gz", feature="CDS").row_names == ["a1", "b", "NC_1.1:30-42"]
     assert "type tRNA have no proteins" in refusal(load_dataset, path, feature=["tRNA"], modality="proteins")
     assert "no feature has /x=, but gene" in refusal(load_dataset, path, feature=["CDS"], label="x")
 

@@ -40,6 +40,9 @@ def test_a_column_of_an_index_has_an_empty_name():
 def test_a_line_of_a_sequence_and_its_class_is_no_header():
     rows = [["ACGTA"[: 3 + i % 3], str(i % 2)] for i in range(8)]
     assert not has_header(pd.DataFrame(rows)) and not has_header(pd.DataFrame([row[::-1] for row in rows]))
+    named = [[text, ("EI", "IE", "N")[i % 3]] for i, (text, _) in enumerate(rows)]
+    assert not has_header(pd.DataFrame(named)) and not has_header(pd.DataFrame([row[::-1] for row in named]))
+    assert has_header(pd.DataFrame([["seq", "kind"], *named])) and has_header(pd.DataFrame([["", "EI"], *named]))
     assert has_header(pd.DataFrame([["dna", "7"], *rows])) and has_header(pd.DataFrame([["s", "1"], *rows]))
     assert has_header(pd.DataFrame([["town", "1"], *([str(i), str(i % 2)] for i in range(8))]))
 

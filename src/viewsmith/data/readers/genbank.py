@@ -1,16 +1,17 @@
 """Reader of GenBank: whole records, or their features, as DNA or translated."""
 
 import dataclasses
+import io
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given, of_records, record_contents
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.modalities.dna.letters import AMINO_ACIDS
 
 # What features are called by, the first one that they have.
@@ -20,7 +21,7 @@ TRANSLATED = ("cds", "mat_peptide", "sig_peptide")  # types, in lower case
 
 @of_records(
     "genbank",
-    *(".gb", ".gbk", ".gbff", ".genbank", ".gp"),
+    *(".gb", ".gbk", ".gbff", ".genbank", ".gp", ".gb.gz", ".gbk.gz", ".gbff.gz"),
     help="records of GenBank, their sequences, or the features that `--feature` names",
     noun="a GenBank file",
     modality=("dna", "proteins"),
@@ -31,10 +32,18 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
     """Sequences of records, or of features of them, as ASCII letters, uint8 (n, L), padded with 0; `label` and `groups`
     may name what features say: each of itself, and of a whole record the first one that has it."""
     require("Bio", "dna", "reading GenBank files")
-    from Bio import SeqIO
+    from Bio import BiopythonWarning, SeqIO
 
-    with reading(str(path), "a GenBank file"):
-        found = list(SeqIO.parse(path, "genbank"))
+    with warnings.catch_warnings(record=True) as caught, reading(str(path), "a GenBank file"):
+        warnings.simplefilter("always")
+        with open_text(path, "give fewer records") as file:
+            lines = io.TextIOWrapper(cast(BinaryIO, file), "utf-8", "replace")
+            found = list(SeqIO.parse(lines, "genbank"))
+    if faults := [
+        each for each in caught if issubclass(each.category, BiopythonWarning)
+    ]:  # of Biopython, often one for each record
+        more = f", and {len(faults) - 1:,} more of them" if len(faults) > 1 else ""
+        warn(f"{path}: {one_line(' '.join(str(faults[0].message).split()), 120)}{more}")
     if absent := [record.id for record in found if not record.seq.defined]:
         raise InputError(
             f"{path}: {pluralize(len(absent), 'record')} of {len(found):,} without letters, such as "
@@ -43,7 +52,8 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
     wanted = sorted({request.or_fitted("label"), request.or_fitted("groups")} - {None})
     types = request.or_fitted("feature")
     if types is not None:
-        types = types.split(",") if isinstance(types, str) else list(types)
+        types = [kind.strip() for kind in (types.split(",") if isinstance(types, str) else types)]
+        types = [kind for kind in types if kind]
         chosen = list(_features(found, types, path))
         sources = [feature for record in found for feature in record.features if feature.type == "source"]
         _check_known(path, request, wanted, [*sources, *(feature for _, feature in chosen)], of_features=True)
@@ -92,9 +102,12 @@ def _said(features: Iterable[Any], wanted: Iterable[str]) -> Iterator[str]:
 def _features(found: Iterable[Any], types: Sequence[str], path: Path) -> Iterator[tuple[Any, Any]]:
     """Records with their features of the types, upper or lower case, in the order of the file."""
     given = {kind.lower() for kind in types}
+    if not given:
+        raise InputError("feature is empty, expected types of features, such as CDS or CDS,tRNA")
     known = {feature.type for record in found for feature in record.features}
     if unknown := sorted(given - {kind.lower() for kind in known}):
-        raise InputError(f"{path}: no feature is of the type {name_list(unknown)}, but {name_list(sorted(known), 12)}")
+        has = f"but {name_list(sorted(known), 12)}" if known else "it has none at all: download them with the sequence"
+        raise InputError(f"{path}: no feature is of the type {name_list(unknown)}, {has}")
     return ((record, feature) for record in found for feature in record.features if feature.type.lower() in given)
 
 
@@ -121,14 +134,18 @@ def _samples(
             yield " ".join(["_".join(name.split()), *said]), letters
     if left_out:
         why = "pseudogenes, stops inside, or parts" if proteins else "parts"
-        warn(f"{path}: {pluralize(left_out, 'feature')} of {len(chosen):,} left out: {why} in other records")
+        warn(
+            f"{path}: {pluralize(left_out, 'feature')} of {len(chosen):,} left out: {why} in other records or beyond "
+            "the end of theirs"
+        )
 
 
 def _letters(record: Any, feature: Any, proteins: bool) -> str:
     """The letters of a feature; empty if it is in another record or has no protein."""
     try:
         if not proteins or _is_protein(record):
-            return str(feature.extract(record.seq))
+            # Biopython ends those beyond the record at its end.
+            return "" if feature.location.end > len(record.seq) else str(feature.extract(record.seq))
         if found := feature.qualifiers.get("translation"):
             return "".join(found[0].split())
         if feature.qualifiers.keys() & {"pseudo", "pseudogene"}:
