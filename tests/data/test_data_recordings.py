@@ -509,6 +509,27 @@ def test_rates_of_hdf5_are_attributes_or_single_values(tmp_path, capsys):
     assert seen == [("series", 10)] * 3
 
 
+@pytest.mark.parametrize("stored", ["whole", "chunks", "zip"])
+def test_arrays_of_recordings_stay_in_one_piece(tmp_path, stored, recwarn):
+    x = np.cumsum(rng.normal(size=(10, 2, 50)), 2)
+    path = tmp_path / ("x.npz" if stored == "zip" else "x.h5")
+    if stored == "zip":
+        np.savez_compressed(path, X=x, fs=10)
+    else:
+        with h5py.File(path, "w") as file:
+            file.create_dataset("X", data=x, chunks=(4, 2, 50) if stored == "chunks" else None)
+            file["fs"] = 10
+    data = load_dataset(path, stream=True)
+    np.testing.assert_allclose(data.x[:], x, atol=1e-6)
+    assert isinstance(data.x, RowSource) is (stored == "whole")
+    assert sum("into memory, in spite of stream" in str(each.message) for each in recwarn) == (stored != "whole")
+
+
+def test_folders_of_objects_are_refused(tmp_path):
+    np.save(tmp_path / "0.npy", np.array([{}], object), allow_pickle=True)
+    assert "Python objects, which are never unpickled" in refusal(load_dataset, tmp_path, modality="series")
+
+
 def test_options_of_arrays_are_of_recordings_or_images(tmp_path):
     np.save(tmp_path / "x.npy", np.cumsum(rng.normal(size=(2, 400)), 1))
     assert "length is of recordings, and tile of images" in refusal(

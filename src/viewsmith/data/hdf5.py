@@ -98,9 +98,11 @@ class Archive(Mapping[str, np.ndarray]):
         """Rows of an array that may stay on disk: mapped if it is stored in one piece."""
         item = self.stored[name]
         dtype = dtype_on_disk(item.shape, item.dtype)
-        if dtype is None or item.dtype.kind not in "biuf" or not request.maps(item.shape, dtype):
+        if item.dtype.kind not in "biuf" or not request.maps(item.shape, dtype or np.float32):
             return self[name]
         start = item.id.get_offset()
+        if start is None and dtype is None:
+            return self[name]
         if start is not None:
             return np.memmap(self.path, item.dtype, "c", start, item.shape)
         return Hdf5Rows(self.path, item.name, item.shape, dtype)

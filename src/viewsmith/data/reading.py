@@ -169,7 +169,7 @@ def reading(source_name: str, kind: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        if isinstance(error, ValueError) and "allow_pickle" in str(error):
+        if isinstance(error, ValueError) and ("allow_pickle" in str(error) or "Python objects" in str(error)):
             raise InputError(
                 f"{source_name} contains Python objects, which are never unpickled; save numbers, or text with "
                 "astype(str)"

@@ -249,10 +249,10 @@ def _windows(
     points, step = _length(recordings, lengths, request, fitted, source_name)
     if points < SHORTEST:
         channels = len(recordings[0].x)
-        first = f"; if the {channels} channels are points in time, put time last" if channels >= SHORTEST else ""
+        swapped = f"; if the {channels} channels are points in time, put time last" if channels >= SHORTEST else ""
         raise InputError(
             f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length "
-            f"(--length){first}"
+            f"(--length){swapped}"
         )
     if fitted and not step and (longer := int((lengths > points).sum())):
         warn(

@@ -9,7 +9,8 @@ from viewsmith.data.formats import reader
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS
-from viewsmith.data.readers.arrays import OTHERS, has_time, read_set, recording_of
+from viewsmith.data.readers.array_recordings import has_time, recording_of
+from viewsmith.data.readers.arrays import OTHERS, read_set
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, files_of, name_in, samples_of, stay_on_disk

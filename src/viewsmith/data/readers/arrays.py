@@ -11,15 +11,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
 from viewsmith.data.formats import reader
 from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
 from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, samples_of, stay_on_disk
+from viewsmith.data.recordings import OPTIONS, Recording, samples_of, stay_on_disk
 from viewsmith.data.tiles import read_file
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
@@ -62,26 +63,6 @@ def _scene(path: Path, x: np.ndarray) -> ImageFile:
     return ImageFile(path, x.shape, axes, x.dtype.newbyteorder("="), lambda: x, opened=lambda: x)
 
 
-#: Options of arrays that are read as recordings; the names of an array that has their rate.
-OF_RECORDINGS = ("length", "step", "rate", "channels")
-RATES = ("fs", "sr", "srate", "sample_rate", "samplingrate", "sampling_rate", "sampling_frequency", "sfreq")
-
-
-def has_time(request: DataOptions) -> bool:
-    """Whether an array is read as recordings, by options of time, or because those of the run were."""
-    chosen = request.modality == "series" and request.channels is not None
-    fitted = "points" in (request.schema or {}).get("signal", {})
-    if request.step is not None and request.length is None and not fitted:
-        raise InputError("step is the time between windows of recordings: give their length, too (--length 2s)")
-    of_time, of_images = (
-        next((name for name in names if getattr(request, name) is not None), None)
-        for names in (("length", "rate"), ("axes", "tile", "overlap", "masks"))
-    )
-    if of_time and of_images:
-        raise InputError(f"{of_time} is of recordings, and {of_images} of images: leave one of them out")
-    return chosen or fitted or request.length is not None or request.rate is not None
-
-
 def npy_scene(path: Path) -> ImageFile:
     """An array of a .npy file, mapped, as an image."""
     with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
@@ -111,7 +92,7 @@ def read_npy(path: Path, request: DataOptions) -> FileContents:
     if has_time(request):
         with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
             x = np.load(path, mmap_mode="r" if stay_on_disk([path], request) else None, allow_pickle=False)
-        return samples_of(_recordings(x, path.stem, None, None, str(path)), request, str(path))
+        return samples_of(recordings_of(x, path.stem, None, None, str(path)), request, str(path))
     if _is_scene(request) or request.channels:
         return read_file(path, request)
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
@@ -200,38 +181,25 @@ def _of_archive(path: Path, archive: Any, keys: Mapping[str, str], request: Data
     """The arrays of an archive, as recordings if options or a rate beside them say so."""
     name = keys.get("X_train" if keys.keys() >= {"X_train", "X_test"} else "X")
     told = request.modality is None and request.schema is None and name is not None
-    if told and _rates(archive) and np.ndim(_load_rows(path, archive, str(name), request)) == 3:
-        rate = _rate(path, archive, request)
+    if told and rates_of(archive) and _axes(path, archive, str(name)) == 3:
+        rate = rate_of(path, archive, request)
         if rate is not None:
             say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
         request = replace(request, modality="series")
-    if has_time(request) or (request.modality == "series" and _rates(archive)):
+    if has_time(request) or (request.modality == "series" and rates_of(archive)):
         return _recordings_of(path, archive, keys, request)
     return read_arrays(path, archive, keys, request)
 
 
-def _rates(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What a file has by the names of a rate, also single values of HDF5."""
-    beside = arrays.beside(RATES) if isinstance(arrays, Archive) else {}
-    return {name: arrays[name] for name in arrays if name.lower() in RATES} | beside
-
-
-def _rate(path: Path, arrays: Mapping[str, np.ndarray], request: DataOptions) -> float | None:
-    """Points per second of the recordings of a file, if it has them; the given rate is in place of none."""
-    for name, found in _rates(arrays).items():
-        values = np.unique(found)
-        known = values.dtype.kind in "iuf" and bool((np.isfinite(values) & (values > 0)).all())
-        if known and len(values) == 1:
-            return float(values[0])
-        if len(values) > 1:
-            raise InputError(
-                f"{path}: {name} has {len(values):,} values, expected one number of points per second: save the "
-                "recordings of each rate in a file of their own"
-            )
-        if request.rate is None:
-            has = one_line(values[0], 40) if len(values) else "empty"
-            raise InputError(f"{path}: {name} is {has}, expected a number of points per second: give it (--rate 250)")
-    return None
+def _axes(path: Path, archive: Any, name: str) -> int:
+    """The number of axes of an array, of which a file has only its header read."""
+    if isinstance(archive, Archive):
+        return int(archive.stored[name].ndim)
+    if hasattr(archive, "zip"):
+        with reading(f"{name} in {path}", "an array"), archive.zip.open(f"{name}.npy") as file:
+            if (header := _HEADERS.get(np.lib.format.read_magic(file))) is not None:
+                return len(header(file)[0])
+    return int(np.ndim(archive[name]))
 
 
 def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
@@ -240,12 +208,16 @@ def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: D
     names = ("X_train", "X_test") if split else ("X",)
     arrays = {keys.get(name) or _largest(path, archive): name for name in names}
     _check_split(path, keys)
-    rate = _rate(path, archive, request)
+    rate = rate_of(path, archive, request)
     each: list[list[Recording]] = []
     for name, ours in arrays.items():
         label = keys.get(ours.replace("X", "y"))
         y = None if label is None else _load_labels(path, archive, label)
-        each.append(_recordings(_load_rows(path, archive, name, request), name, y, rate, str(path)))
+        x = _load_rows(path, archive, name, request)
+        if request.stream and not isinstance(x, np.memmap):
+            stay = "recordings stay in arrays of one piece (np.save, np.savez, HDF5 without chunks)"
+            warn(f"{path}: {name} is read into memory, in spite of stream: {stay}")
+        each.append(recordings_of(x, name, y, rate, str(path)))
     found = [*chain(*each)]
     groups = None if request.or_fitted("groups") == "recording" else _groups(path, archive, keys, request)
     if groups is not None:
@@ -516,13 +488,13 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     cut = request.length is not None or bool((request.schema or {}).get("signal"))
     of_time = name in cells or request.modality == "series" or cut
     may_be = request.modality is None and (x.ndim == 3 or (x.ndim == 2 and y is None))
-    rate = _rate(path, numbers, request) if of_time or may_be else None
+    rate = rate_of(path, numbers, request) if of_time or may_be else None
     if not of_time:
         if rate is None:
             _say_axes(path, x, request)
             return read_arrays(path, InMemory({**archive, name: x}), keys | {"X": name}, request)
         say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
-    return samples_of(_recordings(x, name, y, rate, str(path)), request, str(path))
+    return samples_of(recordings_of(x, name, y, rate, str(path)), request, str(path))
 
 
 class InMemory(dict[str, np.ndarray]):
@@ -577,34 +549,3 @@ def _is_cell_array(value: np.ndarray) -> bool:
 
 def _size(value: np.ndarray) -> int:
     return sum(each.size for each in value) if value.dtype.kind == "O" else value.size
-
-
-def _recordings(x: Any, name: str, y: np.ndarray | None, rate: float | None, source_name: str) -> list[Recording]:
-    """Recordings (channels, time): one array is one of them, with time along its longer axis, or, if there are labels
-    for its rows, has one of one channel in each row."""
-    numbers = x.dtype.kind in "biuf"
-    if x.dtype.kind == "O" or (x.ndim == 3 and numbers):
-        each = list(x)
-    elif x.ndim == 2 and numbers and y is not None and len(y) == len(x):
-        each = list(x[:, None])
-    elif x.ndim in (1, 2) and numbers:
-        each, y = [x[None] if x.ndim == 1 else x if x.shape[0] <= x.shape[1] else x.T], None
-        channels, points = each[0].shape
-        say(f"{source_name}: {name} is one recording of {pluralize(channels, 'channel')} and {points:,} points")
-    else:
-        raise InputError(
-            f"{source_name}: {name} is {x.dtype} of shape {x.shape}, expected recordings (n, channels, time), or one "
-            "(channels, time), of numbers"
-        )
-    if y is not None and len(y) != len(each):
-        raise InputError(f"{source_name}: y has {len(y)} labels for {len(each)} recordings, expected one for each")
-    names = [name] if len(each) == 1 else [f"{name}:{i}" for i in range(len(each))]
-    labels = [None] * len(each) if y is None else y
-    return [recording_of(*of, rate) for of in zip(each, names, labels, strict=True)]
-
-
-def recording_of(x: np.ndarray, name: str, label: Any = None, rate: float | None = None) -> Recording:
-    """A recording of an array (channels, time); windows of one that is mapped are read where they are needed."""
-    if not isinstance(x, np.memmap):
-        return Recording(np.asarray(x, np.float32), name, rate, label=label)
-    return Recording(SignalFile(x.shape, lambda start, stop: x[:, start:stop]), name, rate, label=label)
