@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 import soundfile
 import wfdb
 from edfio import Edf, EdfAnnotation, EdfSignal, read_edf
@@ -523,6 +524,19 @@ def test_arrays_of_recordings_stay_in_one_piece(tmp_path, stored, recwarn):
     np.testing.assert_allclose(data.x[:], x, atol=1e-6)
     assert isinstance(data.x, RowSource) is (stored == "whole")
     assert sum("into memory, in spite of stream" in str(each.message) for each in recwarn) == (stored != "whole")
+
+
+def test_recordings_of_matlab_have_groups_and_splits(tmp_path, capsys):
+    x, subject = np.cumsum(rng.normal(size=(10, 2, 50)), 2), np.arange(10) // 2
+    scipy.io.savemat(tmp_path / "x.mat", {"X": x, "fs": 10, "subject": subject})
+    assert [*map(int, load_dataset(tmp_path / "x.mat", groups="subject").groups)] == subject.tolist()
+    scipy.io.savemat(tmp_path / "split.mat", {"X_train": x[:6], "X_test": x[6:], "fs": 10})
+    assert load_dataset(tmp_path / "split.mat", length="2.5s").x_test.shape == (8, 2, 25)
+    scipy.io.savemat(tmp_path / "c.mat", {"X": x + 1j, "other": x})
+    assert "X is complex" in refusal(load_dataset, tmp_path / "c.mat", modality="series")
+    np.savez(tmp_path / "x.npz", X=x[0], fs=10)
+    assert load_dataset(tmp_path / "x.npz").modality == "vectors"
+    assert "read as rows of features; if it is recordings" in capsys.readouterr().err
 
 
 def test_folders_of_objects_are_refused(tmp_path):

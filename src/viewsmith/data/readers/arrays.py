@@ -181,7 +181,10 @@ def _of_archive(path: Path, archive: Any, keys: Mapping[str, str], request: Data
     """The arrays of an archive, as recordings if options or a rate beside them say so."""
     name = keys.get("X_train" if keys.keys() >= {"X_train", "X_test"} else "X")
     told = request.modality is None and request.schema is None and name is not None
-    if told and rates_of(archive) and _axes(path, archive, str(name)) == 3:
+    axes = _axes(path, archive, str(name)) if told and rates_of(archive) else 0
+    if axes == 2 and not has_time(request):
+        say(f"{path}: {name} is read as rows of features; if it is recordings, with a rate: --modality series")
+    if axes == 3:
         rate = rate_of(path, archive, request)
         if rate is not None:
             say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
@@ -218,16 +221,24 @@ def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: D
             stay = "recordings stay in arrays of one piece (np.save, np.savez, HDF5 without chunks)"
             warn(f"{path}: {name} is read into memory, in spite of stream: {stay}")
         each.append(recordings_of(x, name, y, rate, str(path)))
-    found = [*chain(*each)]
-    groups = None if request.or_fitted("groups") == "recording" else _groups(path, archive, keys, request)
-    if groups is not None:
-        if len(groups) != len(found):
-            raise InputError(
-                f"{path}: {request.or_fitted('groups')} has {len(groups):,} values for "
-                f"{pluralize(len(found), 'recording')}, expected one for each"
-            )
-        found = [replace(one, group=group) for one, group in zip(found, groups, strict=True)]
+    found = _grouped([*chain(*each)], path, archive, keys, request)
     return samples_of(found, request, str(path), n_train=len(each[0]) if split else None)
+
+
+def _grouped(
+    found: list[Recording], path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions
+) -> list[Recording]:
+    """Recordings with their groups, if an array has them."""
+    own = request.or_fitted("groups") == "recording" or request.labels is not None
+    groups = None if own else _groups(path, archive, keys, request)
+    if groups is None:
+        return found
+    if len(groups) != len(found):
+        raise InputError(
+            f"{path}: {request.or_fitted('groups')} has {len(groups):,} values for "
+            f"{pluralize(len(found), 'recording')}, expected one for each"
+        )
+    return [replace(one, group=group) for one, group in zip(found, groups, strict=True)]
 
 
 def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
@@ -477,7 +488,9 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     if not large:
         raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
     if keys.keys() & {"X_train", "X_test"}:
-        return read_arrays(path, archive, keys, request)
+        return _of_archive(path, archive, keys, request)
+    if (x := arrays.get(keys.get("X", ""))) is not None and x.dtype.kind == "c":
+        raise InputError(f"{path}: {keys['X']} is complex, expected numbers: split it into real and imaginary part")
     name = keys["X"] if keys.get("X") in large else max(large, key=lambda each: _size(large[each]))
     if len(large) > 1 and "X" not in keys:
         say(f"{path}: {name} is read, the largest of {name_list(list(large))}")
@@ -494,7 +507,8 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
             _say_axes(path, x, request)
             return read_arrays(path, InMemory({**archive, name: x}), keys | {"X": name}, request)
         say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
-    return samples_of(recordings_of(x, name, y, rate, str(path)), request, str(path))
+    found = _grouped(recordings_of(x, name, y, rate, str(path)), path, archive, keys, request)
+    return samples_of(found, request, str(path))
 
 
 class InMemory(dict[str, np.ndarray]):
