@@ -526,6 +526,20 @@ def test_arrays_of_recordings_stay_in_one_piece(tmp_path, stored, recwarn):
     assert sum("into memory, in spite of stream" in str(each.message) for each in recwarn) == (stored != "whole")
 
 
+def test_a_rate_beside_that_of_the_run_is_of_the_file(tmp_path):
+    x = np.sin(np.arange(800) / 20)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "half.npy", x[::2])
+    schema = load_dataset(tmp_path / "x.npy", length="50", rate=100).schema
+    with pytest.warns(UserWarning, match="1 recording of 50 Hz is resampled to 100 Hz"):
+        data = load_dataset(tmp_path / "half.npy", schema=schema, rate=50)
+    np.testing.assert_allclose(data.x[:].ravel()[50:-50], x[50:-50], atol=0.02)
+    np.savez(tmp_path / "own.npz", X=x[None], fs=100)
+    assert "rate is 50 Hz, that of the run is 100 Hz, and X has 100 Hz: leave" in refusal(
+        load_dataset, tmp_path / "own.npz", schema=schema, rate=50
+    )
+
+
 def test_recordings_of_matlab_have_groups_and_splits(tmp_path, capsys):
     x, subject = np.cumsum(rng.normal(size=(10, 2, 50)), 2), np.arange(10) // 2
     scipy.io.savemat(tmp_path / "x.mat", {"X": x, "fs": 10, "subject": subject})

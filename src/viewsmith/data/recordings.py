@@ -355,8 +355,16 @@ def _chosen(recording: Recording, wanted: list[str], source_name: str) -> Record
 def _one_rate(
     recordings: list[Recording], request: DataOptions, fitted: dict[str, Any], source_name: str
 ) -> list[Recording]:
-    """Recordings at one rate: the given one, that of a fitted model, or that of the files."""
-    wanted = request.rate or fitted.get("rate")
+    """Recordings at one rate: that of a fitted model, the given one, or that of the files. For a model, the given one
+    is that of files that do not say theirs."""
+    wanted = fitted.get("rate") or request.rate
+    if request.rate is not None and request.rate != wanted:
+        if known := next((each for each in recordings if each.rate is not None), None):
+            raise InputError(
+                f"{source_name}: rate is {request.rate:g} Hz, that of the run is {wanted:g} Hz, and {known.name} has "
+                f"{known.rate:g} Hz: leave rate out, and it is resampled to that of the run"
+            )
+        recordings = [_resampled(each, request.rate) for each in recordings]
     if wanted is None:
         rates = sorted({each.rate for each in recordings if each.rate is not None})
         if len(rates) > 1:
