@@ -142,11 +142,11 @@ def test_tissue_of_a_slide(slide, capsys, monkeypatch):
     assert has in refusal(load_dataset, path, tile=32, level=2)
 
 
-@pytest.mark.parametrize(("what", "kept"), [("silver", 5), ("gray", 24), ("tissue", 24)])
+@pytest.mark.parametrize(("what", "kept"), [("silver", 5), ("opacity", 5), ("gray", 24), ("tissue", 24)])
 def test_gray_and_pale_tissue_of_a_slide_is_no_glass(tmp_path, what, kept):
     grain = RNG.integers(-3, 4, (128, 192, 3))
-    x = 240 + grain
-    if what == "silver":  # black grains in two places, and a red mark of a pen
+    x = 235 + (3 if what == "opacity" else 1) * grain
+    if what in ("silver", "opacity"):  # black grains in two places, and a red mark of a pen
         x[:64, :64] = RNG.integers(60, 200, (64, 64, 1))
     elif what == "gray":
         x = RNG.integers(110, 240, (128, 192, 1)) + 0 * grain
@@ -155,9 +155,13 @@ def test_gray_and_pale_tissue_of_a_slide_is_no_glass(tmp_path, what, kept):
         x[:, 96:] = np.array([200, 100, 180]) + grain[:, 96:] * 5
     if what != "tissue":
         x[100:120, 170:190] = [220, 30, 30]
+    if what == "opacity":
+        x[:64, :64, 0] //= 2  # stained
+        x = np.concatenate([x, np.full((128, 192, 1), 255)], 2)
+    x = x.clip(0, 255).astype(np.uint8)
     with tifffile.TiffWriter(tmp_path / "slide.tif") as file:
-        file.write(x.clip(0, 255).astype(np.uint8), subifds=1, photometric="rgb", metadata=None)
-        file.write(x[::2, ::2].clip(0, 255).astype(np.uint8), subfiletype=1, photometric="rgb", metadata=None)
+        file.write(x, subifds=1, photometric="rgb", metadata=None)
+        file.write(x[::2, ::2], subfiletype=1, photometric="rgb", metadata=None)
     assert len(load_dataset(tmp_path / "slide.tif", tile=32, overlap=0).x) == kept
 
 

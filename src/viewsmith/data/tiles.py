@@ -270,10 +270,11 @@ def _stained(rows: TileRows, some: np.ndarray) -> np.ndarray | None:
     """Which tiles of slides have color, or are dark, in more than a twentieth of their pixels, as stained tissue is, by
     the smallest resolution of each; None for other images, and for slides of which what has least color is no glass:
     dark, uneven or colored."""
-    whole = rows.stack.dtype.itemsize == 1 and rows.shape[3] == 3 and all(file.slide for file in rows.stack.files)
+    colors = all(file.slide and (rows.shape[3] == 3 or "S" in file.axes) for file in rows.stack.files)
+    whole = rows.stack.dtype.itemsize == 1 and rows.shape[3] in (3, 4) and colors  # four are with opacity
     if not whole:
         return None
-    pixels = some.reshape(-1, 3)
+    pixels = some[..., :3].reshape(-1, 3)
     color = np.ptp(pixels, axis=1)
     threshold = otsu_threshold(color)
     glass = pixels[color <= threshold].max(axis=1)
@@ -284,7 +285,7 @@ def _stained(rows: TileRows, some: np.ndarray) -> np.ndarray | None:
     for scene in np.unique(rows.places[:, 0]):
         file, number = rows.images[scene]
         least = file.smaller[-1] if file.smaller else file
-        image = rows.stack.of_channels(least.images()[number])
+        image = rows.stack.of_channels(least.images()[number])[..., :3]
         stained = (np.ptp(image, axis=2) > threshold) | (image.max(axis=2) < DARK * light)
         above = np.zeros((stained.shape[0] + 1, stained.shape[1] + 1))  # counts above and left of each corner
         above[1:, 1:] = stained.cumsum(0).cumsum(1)
