@@ -40,10 +40,9 @@ _ADVICE = {
         (".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar"), "it is an archive: unpack it, and give its folder"
     ),
     **dict.fromkeys((".pdb", ".cif", ".ent"), "it has places of atoms: give its sequences as FASTA"),
-    ".zarr.zip": "write its arrays to an .npz file, X, y",
     **dict.fromkeys((".cel", ".idat"), _IN_R),
     **dict.fromkeys(
-        (".tfrecord", ".tfrecords", ".lmdb", ".beton"),
+        (".tfrecord", ".tfrecords", ".lmdb", ".beton", ".zarr.zip"),
         "write its samples to an .npz file, X, y, or to files in FOLDER/CLASS",
     ),
     **dict.fromkeys((".m4a", ".aac", ".wma"), "ffmpeg -i {0} {0.stem}.wav, and give {0.stem}.wav"),
