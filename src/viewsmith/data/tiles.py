@@ -23,7 +23,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
 from viewsmith.data.recordings import otsu_threshold
-from viewsmith.modalities.images.channels import channel_ranges
+from viewsmith.modalities.images.channels import Glass, channel_ranges, is_photograph
 
 Header = TypeVar("Header", bound=Callable[[Path], ImageFile])
 
@@ -32,9 +32,6 @@ KEPT = 2**28
 
 #: Tiles in which the range of the channels of a scene is found, and the part of it below which a tile is empty.
 RANGED, FLAT = 64, 1 / 20
-#: Brightness of glass, as part of its median, of three quarters of it, and below which something is on it; and the most
-#: that its channels differ, of 255.
-EVEN, DARK, TINT = 0.9, 0.7, 20
 #: Fields of `FileContents` that a table of labels gives, and the options that name its columns.
 OF_TABLE = {"y": "label", "groups": "groups"}
 ALIKE = 1.1  # ratio of the sizes of pixels up to which images are of one magnification
@@ -267,26 +264,21 @@ def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:
 
 
 def _stained(rows: TileRows, some: np.ndarray) -> np.ndarray | None:
-    """Which tiles of slides have color, or are dark, in more than a twentieth of their pixels, as stained tissue is, by
-    the smallest resolution of each; None for other images, and for slides of which what has least color is no glass:
-    dark, uneven or colored."""
-    colors = all(file.slide and (rows.shape[3] == 3 or "S" in file.axes) for file in rows.stack.files)
-    whole = rows.stack.dtype.itemsize == 1 and rows.shape[3] in (3, 4) and colors  # four are with opacity
-    if not whole:
+    """Which tiles of slides have tissue (`Glass`) in more than a twentieth of their pixels, by the smallest resolution
+    of each; None for other images, and for slides without glass."""
+    channels = rows.shape[3] - ("S" in rows.stack.files[0].axes and rows.shape[3] == 4)  # without opacity
+    colors = channels == 3 and is_photograph((channels,), rows.stack.dtype)
+    if not colors or not all(file.slide for file in rows.stack.files):
         return None
     pixels = some[..., :3].reshape(-1, 3)
-    color = np.ptp(pixels, axis=1)
-    threshold = otsu_threshold(color)
-    glass = pixels[color <= threshold].max(axis=1)
-    light = float(np.median(glass))
-    if light < 128 or np.median(color[color <= threshold]) > TINT or np.quantile(glass, 0.25) < EVEN * light:
+    glass = Glass.of(pixels, otsu_threshold(np.ptp(pixels, axis=1)))
+    if glass is None:
         return None
     found = np.ones(len(rows), dtype=bool)
     for scene in np.unique(rows.places[:, 0]):
         file, number = rows.images[scene]
         least = file.smaller[-1] if file.smaller else file
-        image = rows.stack.of_channels(least.images()[number])[..., :3]
-        stained = (np.ptp(image, axis=2) > threshold) | (image.max(axis=2) < DARK * light)
+        stained = glass.covered(rows.stack.of_channels(least.images()[number])[..., :3])
         above = np.zeros((stained.shape[0] + 1, stained.shape[1] + 1))  # counts above and left of each corner
         above[1:, 1:] = stained.cumsum(0).cumsum(1)
         tiles = np.flatnonzero(rows.places[:, 0] == scene)

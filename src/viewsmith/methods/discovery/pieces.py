@@ -30,6 +30,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images
+from viewsmith.data.recordings import otsu_threshold
 from viewsmith.methods.discovery.contrast import SURE, Typical, q_values
 from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
 
@@ -382,11 +383,7 @@ def _clear(pixels: np.ndarray) -> list[float]:
 
 def otsu_boxes(plane: np.ndarray) -> np.ndarray:
     """Boxes of the connected pieces above the threshold of Otsu (1979), (m, 4), as a baseline."""
-    counts, edges = np.histogram(plane, 256)
-    values, below = (edges[1:] + edges[:-1]) / 2, counts.cumsum()
-    sums, inner = (counts * values).cumsum(), np.s_[:-1]
-    between = (sums[-1] * below / below[-1] - sums) ** 2 / np.maximum(below * (below[-1] - below), 1)
-    labels, _ = label(plane > values[between[inner].argmax()])
+    labels, _ = label(plane > otsu_threshold(plane))
     large = np.bincount(labels.ravel())[1:] >= SMALLEST
     slices = [s for s, kept in zip(find_objects(labels), large, strict=True) if kept]
     return np.array([[s[1].start, s[0].start, s[1].stop, s[0].stop] for s in slices], float).reshape(-1, 4)

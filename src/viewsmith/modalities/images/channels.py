@@ -2,6 +2,7 @@
 different sizes as samples of one: their center squares, resized."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,35 @@ def is_photograph(shape: Sequence[int], dtype: object) -> bool:
     """Whether images of this shape, (H, W), (H, W, C) or (C,), are gray or have colors: 8 bits, 1 or 3 channels."""
     channels = 1 if len(shape) == 2 else shape[-1]
     return str(dtype).removeprefix("torch.") == "uint8" and channels in (1, 3)
+
+
+#: Brightness of glass, as part of its median: of three quarters of it, and below which something is on it; and the most
+#: that its channels differ.
+EVEN, DARK, TINT = 0.9, 0.7, 20
+
+
+@dataclass(frozen=True)
+class Glass:
+    """What a slide is where no tissue is on it."""
+
+    color: float  # the most that its channels differ
+    light: float  # median of its brightness
+
+    @classmethod
+    def of(cls, pixels: np.ndarray, color: float) -> "Glass | None":
+        """The glass of pixels (m, 3) of 8 bits, of which those whose channels differ by `color` at most have no stain;
+        None if these are dark, uneven or colored."""
+        differ = np.ptp(pixels, axis=1)
+        bright = pixels[differ <= color].max(axis=1)
+        light = float(np.median(bright))
+        even = np.quantile(bright, 0.25) >= EVEN * light
+        plain = light > WHITE / 2 and np.median(differ[differ <= color]) <= TINT and even
+        return cls(color, light) if plain else None
+
+    def covered(self, image: np.ndarray) -> np.ndarray:
+        """Which pixels of an image (H, W, 3) have color, or are dark, as stained tissue is, (H, W)."""
+        found: np.ndarray = (np.ptp(image, axis=2) > self.color) | (image.max(axis=2) < DARK * self.light)
+        return found
 
 
 def check_photographs(part: str, channels: int, dtype: object, todo: str) -> None:
