@@ -1,6 +1,7 @@
 """Map-style datasets of PyTorch and Hugging Face: collected in order, or refused with what to do."""
 
 import re
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -102,6 +103,24 @@ def test_pil_images_and_their_modes():
     np.testing.assert_array_equal(collect(Items(gray)), PICTURES[..., 0])
     palette = [picture.convert("P") for picture in gray]
     assert collect(Items(palette)).shape == (16, 12, 12, 3)
+    deep = PICTURES[..., 0].astype(np.uint16) * 200
+    np.testing.assert_array_equal(collect(Items(map(image.fromarray, deep))), deep)
+    some_gray = [image.fromarray(PICTURES[0]), *gray[1:]]
+    assert collect(Items(some_gray)).shape == (16, 12, 12, 3)
+    ghost = image.fromarray(np.dstack([PICTURES[0], PICTURES[1][..., :1]]))
+    assert "item 0 of X has transparency (mode RGBA)" in refusal(collect, Items([ghost]))
+    assert "item 1 of X is of uint16, and item 0 of uint8" in refusal(
+        collect, Items([gray[0], image.fromarray(deep[0])])
+    )
+
+
+def test_recordings_are_taken_as_they_are():
+    pieces = rng.normal(size=(8, 3, 20)).astype(np.float32)
+    dataset = TensorDataset(torch.from_numpy(pieces), torch.zeros(8))
+    np.testing.assert_array_equal(collect(dataset, "series"), pieces)
+    assert "of recordings name modality='series'" in refusal(collect, Items(torch.from_numpy(pieces)[:, 0:2]))
+    one, other = (Contrastive(**TINY, modality="series").fit(given) for given in (pieces, dataset))
+    np.testing.assert_array_equal(one.transform(pieces), other.transform(dataset))
 
 
 def test_strings_are_dna():
@@ -164,6 +183,34 @@ def test_the_column_of_text():
         {"seq": feature("Value", dtype="string"), "label": feature("Value", dtype="int64")}, seq=letters, label=[0] * 8
     )
     assert collect(dataset) == letters
+
+
+def test_a_class_in_words_beside_numbers_is_a_table():
+    kinds = {"x": feature("Value", dtype="float64"), "c": feature("Value", dtype="string")}
+    table = Columns(kinds, x=[0.5] * 8, c=["u", "v"] * 4)
+    assert "X.to_pandas()" in refusal(collect, table)
+    genes = ["".join(rng.choice(list("ACGT"), 20)) for _ in range(8)]
+    assert collect(Columns(kinds, x=[0.5] * 8, c=genes)) == genes
+
+
+class Column(Sequence):
+    """As a column of a dataset of Hugging Face, which reads its items when they are asked for."""
+
+    def __init__(self, items):
+        self.source, self.column_name, self.items = None, "x", items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, number):
+        return self.items[number]
+
+
+def test_a_column_is_its_items():
+    image = pytest.importorskip("PIL.Image")
+    np.testing.assert_array_equal(collect(Column([image.fromarray(picture) for picture in PICTURES])), PICTURES)
+    np.testing.assert_allclose(collect(Column(ROWS.tolist())), ROWS, rtol=1e-6)
+    assert collect(Column(["ACGT", "GGAT"])) == ["ACGT", "GGAT"]
 
 
 def test_text_that_is_not_dna():

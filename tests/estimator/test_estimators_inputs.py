@@ -148,3 +148,4 @@ def test_names_of_files_are_no_samples(tmp_path, form):
         message = refusal(function, form(path))
         assert "the name" in message or "file names" in message
         assert "expected samples: read the file or folder with viewsmith.data.load_dataset(path)" in message
+        assert "file names" in refusal(function, ["a.png", "b.png"])  # whether there are such files or not

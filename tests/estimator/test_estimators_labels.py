@@ -1,6 +1,9 @@
 """Labels are read only if a framework needs them, and this is reported."""
 
+import warnings
+
 import numpy as np
+import pytest
 import torch
 
 from refusals import refusal
@@ -41,6 +44,14 @@ def test_supcon_without_labels_is_refused_in_one_line():
     missing[:3] = np.nan
     message = refusal(Contrastive(**TINY, framework="supcon").fit, x, missing)
     assert message == "the labels hold 3 missing values, expected a label for each of the 64 rows"
+    unlabeled = np.where(np.arange(64) < 5, -1, y)
+    with pytest.warns(UserWarning, match="takes -1, the label of 5 rows, as a class.*supervision='labels'"):
+        Contrastive(**TINY, framework="supcon").fit(x, unlabeled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Contrastive(**TINY, framework="supcon").fit(x, 2 * y - 1)
+    message = refusal(Contrastive(**TINY, supervision="labels").fit, x, 2 * y - 1)
+    assert "have the label 1, and others none (-1, NaN or empty): expected at least two classes" in message
 
 
 def test_a_framework_object_gets_labels_too():

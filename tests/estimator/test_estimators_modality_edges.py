@@ -137,6 +137,28 @@ def test_lists_of_images_are_images():
         assert model.views(given, 1).shape == (12, 1, 12, 12, 3)
 
 
+def test_lists_of_pillow_images_of_any_mode():
+    image = pytest.importorskip("PIL.Image")
+    x = images()
+    pictures = [image.fromarray(each) for each in x]
+    given = [pictures[0], pictures[1].convert("P"), pictures[2].convert("L"), *pictures[3:]]
+    expected = np.stack([np.asarray(each.convert("RGB")) for each in given])
+    model = Contrastive(**TINY).fit(given)
+    np.testing.assert_array_equal(model.transform(given), model.transform(expected))
+    np.testing.assert_array_equal(model.transform(given[2:3]), model.transform(expected[2:3]))
+    assert model.views(given[1:3], 1).shape == (2, 1, 12, 12, 3)
+    ghost = image.fromarray(np.dstack([x[0], x[1][..., :1]]))
+    assert "image 1 has transparency (mode RGBA)" in refusal(model.transform, [pictures[0], ghost])
+    assert "is one image" in refusal(model.transform, pictures[0])
+    assert "is one image" in refusal(Contrastive(**TINY).fit, pictures[0])
+    assert "that of one sample, expected several: give X[None]" in refusal(model.transform, x[0])
+
+
+def test_pixels_as_floats_are_warned_of():
+    with pytest.warns(UserWarning, match=r"8-bit pixels / 255.*astype\('uint8'\)"):
+        Contrastive(**TINY).fit(images() / 255)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 def test_lists_of_images_of_different_sizes_are_squares(dtype, capsys):
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, registered
 from viewsmith.estimator.options import check_options, places, schema
 from viewsmith.methods.loading import estimators
+from viewsmith.views import Identity
 
 BEYOND = {
     "ge": (-1, "greater than or equal to {:g}"),
@@ -125,6 +126,24 @@ def test_invalid_values_are_refused_in_one_line(wine, cls, option, given, expect
     message = str(caught.value)
     assert f"{option} is " in message and f"expected {expected}" in message and "\n" not in message
     assert repr(given) in message or repr(given).strip("'").split(",")[-1] in message
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"view_maker": torch.nn.Dropout()}, "view_maker is of type Dropout.*viewsmith.views.ViewMaker, whose forward"),
+        ({"views": torch.nn.Dropout()}, "view_maker is of type Dropout"),
+        ({"view_maker": lambda x: x}, "view_maker is of type function"),
+        ({"view_maker": Identity}, "view_maker is the class Identity, expected a name or an object"),
+        ({"framework": torch.nn.CosineSimilarity()}, "framework is of type CosineSimilarity.*returns losses"),
+        ({"encoder": torch.nn.Flatten}, "encoder is the class Flatten.*torch.nn.Module from scaled samples"),
+        ({"encoder": lambda x: x}, "encoder is of type function"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else next(iter(value)),
+)
+def test_objects_that_are_no_parts_are_refused_with_what_a_part_is(wine, given, says):
+    with pytest.raises(InputError, match=says):
+        Contrastive(**given).fit(wine)
 
 
 def test_every_option_has_values_that_are_refused():

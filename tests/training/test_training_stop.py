@@ -97,6 +97,22 @@ def test_a_resumed_training_with_two_threads_is_identical(tmp_path):
     assert_same(outcome(trained(**options_of_checkpoint)), outcome(trained()))
 
 
+class Enough(Callback):
+    """Ends the training in the hook `hook`, at a step."""
+
+    def __init__(self, hook, at):
+        setattr(self, hook, lambda trainer, *row: trainer.stop() if trainer.steps == at else None)
+
+
+@pytest.mark.parametrize(("hook", "at"), [("step", 3), ("epoch", 4)])
+def test_a_callback_ends_the_training(tmp_path, whole, hook, at):
+    first = trainer_for("players", tmp_path, [Enough(hook, at)])
+    assert first.fit(rows()) == "interrupted" and first.steps == at
+    second = trainer_for("players", tmp_path)
+    assert second.fit(rows(), resume=True) == "finished"
+    assert_same(outcome(second), whole["players"])
+
+
 def test_a_signal_in_the_last_step_changes_nothing(tmp_path, whole):
     trainer = trainer_for("players", tmp_path, [Send(STEPS, signal.SIGINT)], interruptible=True)
     assert trainer.fit(rows()) == "finished"

@@ -102,7 +102,9 @@ def few_label_codes(y: Any, n_rows: int) -> np.ndarray:
     if len(classes) < 2:
         raise InputError(
             f"supervision is 'labels', but all {pluralize(int(known.sum()), 'labeled row')} have the label "
-            f"{one_line(classes[0], 40)}: expected at least two classes"
+            f"{one_line(classes[0], 40)}, and others none ({MISSING}): expected at least two classes"
+            if known.sum() < n_rows
+            else f"{one_line(classes[0], 40)}: expected at least two classes"
         )
     found = np.full(n_rows, -1, dtype=np.int64)
     found[known] = codes

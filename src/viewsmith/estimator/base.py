@@ -68,7 +68,7 @@ from viewsmith.estimator.plan import (
     read_encoder,
     recorded,
 )
-from viewsmith.estimator.resolve import check_modality, resolved, view_entries, with_strengths
+from viewsmith.estimator.resolve import check_modality, check_objects, resolved, view_entries, with_strengths
 from viewsmith.estimator.rows import (
     collected,
     device_of,
@@ -247,6 +247,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             The loss became infinite or NaN.
         """
         check_parts(self)
+        check_objects(self.get_params(deep=False))
         given = Given.of(check_options(type(self), self.get_params(deep=False)), run, resume, context)
         given, data = self._training_data(given, X, y, neighbors, groups)
         plan = self._plan(given, data)
@@ -413,6 +414,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     @classmethod
     def _described(cls, config: Mapping[str, Any], custom: dict[str, Any], where: object) -> Self:
         """An estimator with the settings of a configuration, which is that of `where`, without modules."""
+        check_objects(custom)
         estimator = cls(**vars(check_options(cls, {**config["parameters"], **custom})))
         options, facts = of_record(estimator, config["fitted"], custom)
         check_packages(facts.packages, where)

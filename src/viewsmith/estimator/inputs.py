@@ -4,6 +4,7 @@ used."""
 import dataclasses
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -26,11 +27,15 @@ from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.frames import as_frame
+from viewsmith.modalities.images.channels import is_pil
 from viewsmith.modalities.tables import is_anndata, speaks_table, table_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.views.base import PrecomputedGraph
 from viewsmith.views.neighbors import NeighborSearch, aligned_graph, mutual_neighbors
+
+#: What names of files have, and sequences of letters do not: a folder, or an ending.
+FILE_NAME = re.compile(r"[/\\]|\.\w{2,5}$")
 
 
 class Given(NamedTuple):
@@ -86,7 +91,7 @@ def given_to_model(X: Any, options: Arguments, facts: Facts) -> Any:
             warn_counts(matrix, _place(options))
         return _floats(log_normalize(matrix) if log else matrix)
     if is_map_style(X):
-        X = collect(X)
+        X = collect(X, facts.modality)
     matrix = X
     if log and speaks_table(X):
         frame = as_frame(X, "the DataFrame")
@@ -101,11 +106,14 @@ def given_to_model(X: Any, options: Arguments, facts: Facts) -> Any:
 
 
 def _check_no_path(X: Any) -> None:
-    """Refuse names of files in place of samples: text would be read as DNA."""
+    """Refuse names of files in place of samples: text would be read as DNA; and an image of Pillow alone."""
+    if is_pil(X):
+        raise InputError("the data is one image, expected several: give a list of images, for one [X]")
     first = X[0] if isinstance(X, list | tuple) and len(X) else X
     is_text = isinstance(first, str)
     named = is_text and first is X and (X in BUILTIN or not X.isalpha())  # whether there is such a file or not
-    if isinstance(first, os.PathLike) or named or (is_text and os.path.exists(first)):
+    listed = is_text and (os.path.exists(first) or FILE_NAME.search(first) is not None)
+    if isinstance(first, os.PathLike) or named or listed:
         many = "a list of file names" if first is not X else "the name of a file or folder"
         raise InputError(
             f"the data are {many}, such as {one_line(first, 60)!r}, expected samples: read the file or folder with "
@@ -154,7 +162,7 @@ def _others_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None
         # scikit-learn keeps names that are text; 0, 1, ... in order are none.
         if columns != list(range(len(columns))) and not all(isinstance(name, str) for name in columns):
             names = [str(name) for name in columns]
-    return Given(collect(X) if is_map_style(X) else X, names, "none")
+    return Given(collect(X, options.modality) if is_map_style(X) else X, names, "none")
 
 
 def _place(options: Arguments) -> str:
@@ -184,7 +192,13 @@ def find_classes(y: Any, n_rows: int, asked: str, instead: str) -> Tensor:
         raise InputError(f"the labels have shape {values.shape}, expected one for each of the {n_rows} rows")
     if missing := sum(value is None or value != value for value in values.tolist()):
         raise InputError(f"the labels hold {missing} missing values, expected a label for each of the {n_rows} rows")
-    return torch.from_numpy(np.unique(values.astype(str), return_inverse=True)[1].astype(np.int64))
+    classes, codes = np.unique(values.astype(str), return_inverse=True)
+    if values.dtype.kind in "if" and len(classes) > 2 and (unlabeled := int((values == -1).sum())):
+        warn(
+            f"{asked}, and takes -1, the label of {pluralize(unlabeled, 'row')}, as a class: if these have no label, "
+            "take supervision='labels' with another framework"
+        )
+    return torch.from_numpy(codes.astype(np.int64))
 
 
 def read_labels(

@@ -36,13 +36,33 @@ from viewsmith.estimator.options import (
 )
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe, text_of
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, symmetries
-from viewsmith.frameworks import DataSummary
+from viewsmith.frameworks import DataSummary, Framework
 from viewsmith.losses.diagnostics import view_distance
 from viewsmith.modalities import Modality
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.features import name_of
+from viewsmith.views.base import ViewMaker
 
 O = TypeVar("O", bound=Arguments)  # noqa: E741
+
+
+#: Classes of objects that stand for names of parts, and what these do.
+OBJECTS: dict[str, tuple[type[nn.Module], str]] = {
+    "view_maker": (ViewMaker, "viewsmith.views.ViewMaker, whose forward(x, *, index=None, generator=None) makes views"),
+    "framework": (Framework, "viewsmith.frameworks.Framework, whose forward(pair, progress) returns losses (B,)"),
+    "encoder": (nn.Module, "torch.nn.Module from scaled samples (B, ...) to (B, width)"),
+}
+
+
+def check_objects(given: Mapping[str, Any]) -> None:
+    """Raise InputError for an argument of an estimator that is neither a name nor an object of the class of a part."""
+    for name, (base, expected) in OBJECTS.items():
+        value = given.get(name)
+        is_module = isinstance(value, base) and not isinstance(value, torch.jit.ScriptModule)
+        if callable(value) and not is_module:
+            kind = "the class" if isinstance(value, type) else "of type"
+            named = value.__name__ if isinstance(value, type) else type(value).__name__
+            raise InputError(f"{name} is {kind} {named}, expected a name or an object: a {expected}, see extending.md")
 
 
 def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:

@@ -22,6 +22,7 @@ from viewsmith.core.samples import Rows, Samples, batches, block_size, blocks, e
 from viewsmith.core.schedule import Method
 from viewsmith.data.map_style import is_map_style
 from viewsmith.estimator.plan import Facts
+from viewsmith.modalities.images.channels import is_pil
 from viewsmith.networks.scaling import PrincipalAxes
 
 # Widest rows that are kept as they are where the encoder has no principal axes.
@@ -185,8 +186,9 @@ def collected(parts: Iterable[np.ndarray], n_rows: int) -> np.ndarray:
 def extent(X: Any, facts: Facts) -> tuple[int, ...]:
     """Shape of the user's samples, (n, ...); of a dataset, and a list of samples of any lengths, that of the rows they
     were read as."""
-    uneven = isinstance(X, list) and len({np.shape(each) for each in X}) > 1
-    return (len(X), *facts.row_shape) if uneven or is_map_style(X) else np.shape(X)
+    as_read = is_map_style(X) or (isinstance(X, list) and any(map(is_pil, X)))
+    as_read = as_read or (isinstance(X, list) and len({np.shape(each) for each in X}) > 1)
+    return (len(X), *facts.row_shape) if as_read else np.shape(X)
 
 
 # ---- rows off the scale of the fit -----------------------------------------------------------------------------------

@@ -168,6 +168,10 @@ class Trainer:
     def epochs_done(self) -> int:
         return sum(phase.epochs for phase in self.phases[: self.phase_index]) + self.epoch
 
+    def stop(self) -> None:
+        """End the training after this step, or after the epoch if it is called there; its status is "interrupted"."""
+        self._stop = True
+
     def fit(self, x: Rows, *, resume: bool = False) -> Status:
         """Train the method, and return why training ended.
 
@@ -284,6 +288,7 @@ class Trainer:
             stopped = self._stopped()
             if self.step == self.steps_per_epoch:
                 self._finish_epoch(phase)
+                stopped = stopped or self._stopped()  # a callback may have called `stop`
             if stopped and self.epochs_done < self.epochs:
                 return stopped
             self._save_if_due()

@@ -21,7 +21,7 @@ from viewsmith.data.readers.tables import check_column, table_rows
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.modalities import frames
-from viewsmith.modalities.images.channels import common_side, image_squares
+from viewsmith.modalities.images.channels import common_side, image_squares, pil_pixels
 
 _LISTS = ("Sequence", "List", "LargeList", "Array2D", "Array3D")
 _SPLIT = re.compile(rf"(?:^|[/_.-])(train|test|{'|'.join(VALIDATION)})(?=[/_.-])")
@@ -180,7 +180,7 @@ def _pixels(cell: Any) -> np.ndarray:
     from PIL import Image
 
     with Image.open(_stored(cell, "images")) as image:
-        return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+        return pil_pixels(image, "an image of the data set")
 
 
 def _sound(cell: Any, source_name: str, row: int, y: np.ndarray | None) -> Recording:

@@ -164,17 +164,52 @@ def common_side(sizes: Sequence[tuple[int, int]], source_name: object, *, fitted
     return side
 
 
+#: Modes of images of Pillow that are gray, and the beginnings of those of more than 8 bits.
+GRAY_MODES, DEEP_MODES = ("1", "L", "LA"), ("I", "F")
+
+
+def is_pil(image: Any) -> bool:
+    """Whether an object is an image of Pillow, which is not imported for this."""
+    return hasattr(image, "getbands") and hasattr(image, "convert")
+
+
+def pil_pixels(image: Any, name: str, *, color: bool = False) -> np.ndarray:
+    """Pixels of an image of Pillow: gray (H, W), in `color` or RGB (H, W, 3), more than 8 bits as they are; raises
+    InputError for one with transparent pixels."""
+    if image.mode.startswith(DEEP_MODES):
+        return np.asarray(image)
+    if image.has_transparency_data and image.convert("RGBA").getchannel("A").getextrema()[0] < 255:
+        raise InputError(
+            f"{name} has transparency (mode {image.mode}), expected gray or RGB: paste it on a background, or leave "
+            "the transparency out, image.convert('RGB')"
+        )
+    mode = "L" if image.mode in GRAY_MODES and not color else "RGB"
+    return np.asarray(image if image.mode == mode else image.convert(mode))
+
+
+def listed_pixels(images: Sequence[Any], fitted: Sequence[int] | None) -> list[np.ndarray]:
+    """Images of a list as arrays; those of Pillow in color if one of them is, or if the shape `fitted` has colors."""
+    modes = {image.mode for image in images if is_pil(image)}
+    color = tuple(fitted or ())[2:] == (3,) or any(
+        mode not in GRAY_MODES and not mode.startswith(DEEP_MODES) for mode in modes
+    )
+    return [
+        pil_pixels(image, f"image {i}", color=color) if is_pil(image) else np.asarray(image)
+        for i, image in enumerate(images)
+    ]
+
+
 def of_one_size(X: Any, fitted: Sequence[int] | None) -> Any:
     """A list of images of different sizes as squares of one, that of the shape `fitted` if it is given; other data as
     they are."""
-    images = [np.asarray(image) for image in X] if isinstance(X, list | tuple) else []
+    images = listed_pixels(X, fitted) if isinstance(X, list | tuple) else []
     if not images or min(image.ndim for image in images) < 2:
         return X
     sizes = {image.shape[:2] for image in images}
     if fitted is not None:
-        return image_squares(images, fitted[0]) if fitted[0] == fitted[1] and sizes != {tuple(fitted[:2])} else X
+        return image_squares(images, fitted[0]) if fitted[0] == fitted[1] and sizes != {tuple(fitted[:2])} else images
     side = common_side([image.shape[:2] for image in images], "the data") if len(sizes) > 1 else None
-    return X if side is None else image_squares(images, side)
+    return images if side is None else image_squares(images, side)
 
 
 def image_squares(images: Sequence[np.ndarray], side: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, as_source
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
@@ -34,15 +34,20 @@ BLOCK = 256  # images whose pixels are averaged at once
 EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
 
-def pixels_of_unit(x: np.ndarray, source_name: str) -> np.ndarray:
+def pixels_of_unit(x: np.ndarray, source_name: str, further: str = "") -> np.ndarray:
     """Pixels of an image of floats that are such pixels / 255; InputError for other floats."""
-    pixels = np.round(x * 255)
-    if not (np.abs(pixels - x * 255).max() < 1e-3 and pixels.min() >= 0 and pixels.max() <= 255):
+    if not is_of_unit(x):
         raise InputError(
             f"{source_name} is an image of {x.dtype} that are not 8-bit values / 255: leave normalization and random "
-            "transforms out of the dataset, the model scales images and makes views itself"
+            f"transforms out of the dataset, the model scales images and makes views itself{further}"
         )
-    return pixels.astype(np.uint8)
+    return np.round(x * 255).astype(np.uint8)
+
+
+def is_of_unit(x: np.ndarray) -> bool:
+    """Whether floats are pixels of 8 bits / 255."""
+    pixels = np.round(x * 255)
+    return bool(np.abs(pixels - x * 255).max() < 1e-3 and pixels.min() >= 0 and pixels.max() <= 255)
 
 
 def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
@@ -130,7 +135,7 @@ def image_advice(x: np.ndarray) -> str:
         return "reshape them with X.reshape(n, H, W), or (n, H, W, C)"
     advice, sides = [], x.shape[1:3]
     if x.ndim == 4 and (_channels_first(x.shape) or (x.shape[1] < SMALLEST_SIDE <= min(x.shape[2:]))):
-        advice.append("put the channels last: X.transpose(0, 2, 3, 1)")
+        advice.append("put the channels last: X.transpose(0, 2, 3, 1), of a tensor X.permute(0, 2, 3, 1)")
         sides = x.shape[2:]
     elif x.ndim == 4 and x.shape[3] > MOST_CHANNELS:
         advice.append(f"keep at most {MOST_CHANNELS} channels, as the last dimension")
@@ -259,6 +264,8 @@ class Images(Modality):
                 f"the data are of type {type(X).__name__}, expected an array (n, H, W, channels) for the modality "
                 "'images'"
             )
+        if row_shape is not None and getattr(X, "shape", None) == tuple(row_shape):
+            raise InputError(f"the data have shape {X.shape}, that of one sample, expected several: give X[None]")
         X = of_one_size(X, row_shape)
         rows = image_rows(X)
         given = np.shape(X)[1:]
@@ -266,6 +273,11 @@ class Images(Modality):
         if not self.same_shape(rows.shape[1:], shape):
             raise InputError(f"the images have shape {given}, but the model was fitted on {shape}")
         _check_type(rows.dtype, row_shape, estimator)
+        if row_shape is None and rows.dtype.kind == "f" and shape[2:] in ((1,), (3,)) and is_of_unit(rows[:BLOCK]):
+            warn(
+                "the data are 8-bit pixels / 255: as floats they get the views of instruments, without crops and "
+                "colors; give pixels for those of photographs, (X * 255).round().astype('uint8')"
+            )
         return np.ascontiguousarray(rows.reshape(-1, *shape))
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
