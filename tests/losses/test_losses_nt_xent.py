@@ -12,6 +12,7 @@ from loss_cases import assert_value_and_gradient
 
 from cases import covering
 from viewsmith.core.errors import InputError
+from viewsmith.losses import barlow_twins, negative_cosine, rank_n_contrast, sup_con, vicreg
 from viewsmith.losses import numerics as chunked
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent, squared_distances, unit
 from viewsmith.losses.numerics import matches
@@ -295,6 +296,17 @@ def test_invalid_arguments(given, message):
     if "temperature" in given:
         with pytest.raises(InputError, match=message):
             moco_info_nce(z, z, z, **given)
+
+
+@pytest.mark.parametrize("loss", [vicreg, barlow_twins, negative_cosine, rank_n_contrast, sup_con])
+def test_views_of_other_shapes_are_refused_by_all_losses_of_pairs(loss):
+    further = {rank_n_contrast: [torch.arange(5)], sup_con: [(torch.arange(5),) * 2]}.get(loss, [])
+    z = torch.randn(5, 3)
+    for other in (z[:1], z[:, :1], z[None], z.numpy()):  # the first two would be broadcast by some
+        with pytest.raises(
+            InputError, match=r"expected two (torch.Tensor|floating-point tensors of one shape) \(B, d\)"
+        ):
+            loss(z, other, *further)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -63,6 +63,8 @@ def test_labels_are_a_pair():
     z = torch.randn(3, 2)
     with pytest.raises(InputError, match="labels is one tensor, expected a pair"):
         sup_con(z, z, torch.arange(3))
+    with pytest.raises(InputError, match="labels is ndarray, expected a pair"):
+        sup_con(z, z, torch.arange(3).numpy())
 
 
 def slow_rank_n_contrast(z0, z1, targets):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from viewsmith.losses.numerics import Total, centered, count, per_sample, single_process
+from viewsmith.losses.numerics import Total, centered, check_projections, count, per_sample, single_process
 
 #: Added to variances before the square root, as in BatchNorm.
 EPSILON = 1e-5
@@ -40,7 +40,13 @@ def barlow_twins(
     -------
     Tensor, shape (B,)
         The mean over the samples of all processes is the published loss. Single values can be negative.
+
+    Raises
+    ------
+    InputError
+        The projections are not two (B, d) tensors of floating-point numbers.
     """
+    check_projections(z0, z1)
     u = centered(torch.stack([z0, z1]), 1, total)
     with torch.no_grad():
         n = count(u, 1, total)

@@ -11,7 +11,16 @@ from torch import Tensor
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, check_choice, check_temperature
 from viewsmith.losses import numerics
-from viewsmith.losses.numerics import CAUCHY, EXPONENTIAL, Excluded, Similarity, by_rows, cauchy_cross, similarity_sums
+from viewsmith.losses.numerics import (
+    CAUCHY,
+    EXPONENTIAL,
+    Excluded,
+    Similarity,
+    by_rows,
+    cauchy_cross,
+    check_projections,
+    similarity_sums,
+)
 
 Kernel = Literal["cosine", "cauchy"]
 Negatives = Literal["all", "cross"]
@@ -194,7 +203,7 @@ def nt_xent(
     check_choice("negatives", negatives, Negatives)
     check_choice("form", form, Form)
     check_temperature("temperature", temperature)
-    _check_projections(z0, z1)
+    check_projections(z0, z1)
     others = gathered if gathered is not None else (z0, z1)
     other_ids = gathered_ids if gathered_ids is not None else ids
     symmetric = gathered is None and negatives == "all" and (ids is None or ids[0] is ids[1])
@@ -219,14 +228,6 @@ def nt_xent(
         else:
             losses = _chunked(views, temperature, kernel, negatives, ids, other_ids, offset)
     return losses.to(given)
-
-
-def _check_projections(z0: Tensor, z1: Tensor) -> None:
-    if not isinstance(z0, Tensor) or not isinstance(z1, Tensor):
-        raise InputError(f"z0 and z1 are {type(z0).__name__} and {type(z1).__name__}, expected two torch.Tensor (B, d)")
-    if z0.shape != z1.shape or z0.ndim != 2 or not z0.is_floating_point():
-        given = " and ".join(f"{z.dtype} {tuple(z.shape)}" for z in (z0, z1))
-        raise InputError(f"z0 and z1 are {given}, expected two floating-point tensors of one shape (B, d)")
 
 
 def _dense(

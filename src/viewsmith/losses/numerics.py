@@ -13,9 +13,19 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.device import on_host
+from viewsmith.core.errors import InputError
 
 #: Function that sums a tensor over all processes, without gradient.
 Total = Callable[[Tensor], Tensor]
+
+
+def check_projections(z0: Tensor, z1: Tensor, names: str = "z0 and z1") -> None:
+    """Raise InputError unless these are floating-point tensors of one shape (B, d): others may be broadcast."""
+    if not isinstance(z0, Tensor) or not isinstance(z1, Tensor):
+        raise InputError(f"{names} are {type(z0).__name__} and {type(z1).__name__}, expected two torch.Tensor (B, d)")
+    if z0.shape != z1.shape or z0.ndim != 2 or not z0.is_floating_point():
+        given = " and ".join(f"{z.dtype} {tuple(z.shape)}" for z in (z0, z1))
+        raise InputError(f"{names} are {given}, expected two floating-point tensors of one shape (B, d)")
 
 
 def single_process(x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.losses.nt_xent import unit
+from viewsmith.losses.numerics import check_projections
 
 
 def log_prototype_mass(log_mass: Tensor) -> Tensor:
@@ -120,5 +121,11 @@ def negative_cosine(p: Tensor, z: Tensor) -> Tensor:
     -------
     Tensor, shape (B,)
         -1 to 1; 0 if one of the rows is zero.
+
+    Raises
+    ------
+    InputError
+        The rows are not two (B, d) tensors of floating-point numbers.
     """
+    check_projections(p, z, "p and z")
     return -(unit(p) * unit(z)).sum(dim=-1)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, check_temperature
 from viewsmith.losses.nt_xent import unit
+from viewsmith.losses.numerics import check_projections
 
 
 def sup_con(
@@ -46,10 +47,12 @@ def sup_con(
     Raises
     ------
     InputError
-        `labels` is no pair.
+        The projections are not two (B, d) tensors of floating-point numbers, or `labels` is no pair of tensors.
     """
-    if isinstance(labels, Tensor):
-        raise InputError("labels is one tensor, expected a pair: those of the first and of the second views")
+    check_projections(z0, z1)
+    if isinstance(labels, Tensor) or not all(isinstance(part, Tensor) for part in labels):
+        given = "one tensor" if isinstance(labels, Tensor) else type(labels).__name__
+        raise InputError(f"labels is {given}, expected a pair: those of the first and of the second views, two tensors")
     others, other_labels = gathered or (z0, z1), gathered_labels or labels
     anchors, candidates = unit(torch.cat([z0, z1])), unit(torch.cat(others))
     columns = torch.arange(len(z0), device=z0.device) + offset
@@ -87,9 +90,11 @@ def rank_n_contrast(z0: Tensor, z1: Tensor, targets: Tensor, *, temperature: flo
     Raises
     ------
     InputError
-        Not one target for each sample, or a temperature that is not above 0.
+        The projections are not two (B, d) tensors of floating-point numbers, not one target for each sample, or a
+        temperature that is not above 0.
     """
     check_temperature("temperature", temperature)
+    check_projections(z0, z1)
     if targets.shape != (len(z0),):
         raise InputError(f"targets has shape {tuple(targets.shape)}, expected one for each sample, ({len(z0)},)")
     z, y = torch.cat([z0, z1]), torch.cat([targets, targets])
