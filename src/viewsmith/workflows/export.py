@@ -97,7 +97,7 @@ def _write_columns(model: ViewsmithEstimator, out: Path) -> str:
 
 def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -> str:
     """How to load an encoder with another library; InputError if the library has no such encoder."""
-    name = model.options_.encoder
+    name = _name(model)
     if isinstance(encoder, ResNet):
         # viewsmith.modalities.images.encoders has the same weight names as both libraries.
         make = f"timm.create_model({name!r}, num_classes=0" if form == "timm" else f"torchvision.models.{name}("
@@ -116,6 +116,11 @@ def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -
         kinds = "resnet18, resnet50 and timm:NAME" if form == "timm" else "resnet18 and resnet50"
         raise InputError(f"{form} has no encoder like {name}: export as safetensors or onnx, or train one of {kinds}")
     return f"{hint}; scale images as {model.scaler_}"
+
+
+def _name(model: ViewsmithEstimator) -> str:
+    """The encoder in messages; the closed form has none, but features."""
+    return model.name if isinstance(model.method_, LinearContrastMethod) else str(model.options_.encoder)
 
 
 class _Whole(nn.Module):
@@ -137,7 +142,8 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
     example, layer = model.modality_.onnx_example(model.facts_.row_shape, model.scaler_)
     example = example.to(device)
     whole = (encoder if layer is None else _Whole(layer, encoder)).eval()
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    for name in ("torch.onnx", "onnxscript", "onnx_ir"):  # whose warnings are for their developers
+        logging.getLogger(name).setLevel(logging.ERROR)
     with atomic_path(target_of(out)) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with torch.no_grad():
@@ -158,7 +164,7 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
             # The library's advice is for its developers, in color; its reason is at the end.
             detail = " ".join(re.sub(r"\x1b\[\d*m", "", str(error.__cause__ or error)).split())[:200]
             raise InputError(
-                f"the encoder {model.fitted_['encoder']} cannot be exported to ONNX ({detail}): use safetensors"
+                f"the encoder {_name(model)} cannot be exported to ONNX ({detail}): use safetensors"
             ) from error
     kind, shape = str(example.dtype).removeprefix("torch."), example.shape[1:]
     return f"input samples: {kind} (n, {', '.join(map(str, shape))}); output representation"
