@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits, load_wine
 from registered import TRAINED
 from viewsmith import load
 from viewsmith.core.tensors import save_tensors
+from viewsmith.training import Callback
 
 OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 
@@ -28,18 +29,30 @@ def fit(rank, meet, out, name, run, options, resume):
         x = load_wine().data.astype(np.float32)
         if options.get("modality") == "images":
             x = (load_digits().images[:128] * 15).astype(np.uint8)
-        model = TRAINED[name](**OPTIONS | options).fit(x, run=run, resume=resume)
+        model = TRAINED[name](**OPTIONS | options, callbacks=[before := State()])
+        model.fit(x, run=run, resume=resume)
         np.save(f"{out}/{rank}.npy", model.transform(x))
-        save_tensors(Path(f"{out}/{rank}.copies.safetensors"), copies(model))
+        save_tensors(Path(f"{out}/{rank}.copies.safetensors"), copies(before.tensors))
+        means = {name: value for name, value in before.tensors.items() if "encoder" in name and "running_mean" in name}
+        save_tensors(Path(f"{out}/{rank}.means.safetensors"), means)
         Path(out, f"{rank}.seed").write_text(str(model.fitted_["seed"]))
     finally:
         torch.distributed.destroy_process_group()
 
 
-def copies(model):
-    """Weights and buffers of the frozen copies in a method, and of modules fitted to them."""
-    prefixes = ("quality.", "generated.")
-    return {name: value for name, value in model.method_.state_dict().items() if name.startswith(prefixes)}
+class State(Callback):
+    """Weights and buffers after the last step, before all processes get those of the first."""
+
+    def __init__(self):
+        self.tensors = {}
+
+    def step(self, trainer):
+        self.tensors = {name: value.clone() for name, value in trainer.method.state_dict().items()}
+
+
+def copies(state):
+    """Weights and buffers of the frozen copies in the state of a method, and of modules fitted to them."""
+    return {name: value for name, value in state.items() if name.startswith(("quality.", "generated."))}
 
 
 def load_without_pickle(run, out):

@@ -84,7 +84,10 @@ def with_copies(options, cache):
 @pytest.mark.parametrize(("name", "options"), [WITH_COPIES[0], *(slow(*case) for case in WITH_COPIES[1:])])
 def test_frozen_copies_with_batch_norm_are_equal_in_two_processes(group, tmp_path, cache, name, options):
     one, other = group(name, None, **with_copies(options, cache))
-    assert not np.array_equal(one, other)  # BatchNorm statistics differ between processes
+    assert np.array_equal(one, other)
+    means = [load_tensors(tmp_path / f"{rank}.means.safetensors") for rank in (0, 1)]
+    # Statistics of BatchNorm differ between processes until the end.
+    assert any(not torch.equal(value, means[1][key]) for key, value in means[0].items() if "framework" in key)
     mine, others = (load_tensors(tmp_path / f"{rank}.copies.safetensors") for rank in (0, 1))
     assert any("running_mean" in key for key in mine)
     torch.testing.assert_close(mine, others, rtol=0, atol=0)
@@ -116,8 +119,6 @@ def test_trainings_with_state_stop_and_resume(group, tmp_path, name, options):
 
 
 def test_a_random_seed_is_the_same_in_all_processes(group, tmp_path):
-    # Without BatchNorm, whose statistics differ between processes, both end with the same model.
-    one, other = group("contrastive", None, random_state=None, norm="none")
-    assert np.array_equal(one, other)
+    group("contrastive", None, random_state=None, norm="none")
     seeds = [int((tmp_path / f"{rank}.seed").read_text()) for rank in (0, 1)]
     assert seeds[0] == seeds[1]

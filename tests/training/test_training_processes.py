@@ -48,6 +48,8 @@ METHODS = {
     # The softmax of the weights is over the batches of both processes.
     "weighted": make_weighted,
 }
+# Statistics of BatchNorm are those of a process's own batches.
+NORMALIZED = {"normalized": lambda: make_contrastive([Identity()], norm="batch", optimizer=SGD, temperature=0.5)}
 
 
 def train(folder, which, resume=False, stop=None):
@@ -64,7 +66,7 @@ def train(folder, which, resume=False, stop=None):
             trainer._stop |= trainer.steps == stop and distributed.rank() == 1
 
     trainer = Trainer(
-        METHODS[which]().double(),
+        (METHODS | NORMALIZED)[which]().double(),
         seed=SEED,
         batch_size=BATCH,
         callbacks=[Note(), history := History(folder / "metrics.jsonl")],
@@ -82,6 +84,7 @@ def train(folder, which, resume=False, stop=None):
 
 
 def member(rank, folder, which, **options):
+    warnings.simplefilter("error", FutureWarning)  # of another process than pytest's
     torch.distributed.init_process_group(
         "gloo", f"file://{folder}/meet", datetime.timedelta(seconds=40), world_size=2, rank=rank
     )
@@ -146,6 +149,12 @@ def test_two_processes_equal_one(pair_of_processes, tmp_path, which):
     torch.testing.assert_close(*(each["steps"] for each in members), rtol=0, atol=0)
     moved = [not torch.equal(alone["steps"]["0/0"], value) for value in (alone["steps"]["4/0"], alone["steps"]["19/0"])]
     assert all(moved)
+
+
+def test_all_processes_end_with_one_model(pair_of_processes, tmp_path):
+    first, second = pair_of_processes(tmp_path, "normalized")
+    assert any("running_mean" in name for name in first["final"])
+    torch.testing.assert_close(first["final"], second["final"], rtol=0, atol=0)
 
 
 def test_only_the_first_process_writes(pair_of_processes, tmp_path, monkeypatch):

@@ -219,6 +219,7 @@ class Trainer:
             status = self._run(restored)
             for run in self.running:
                 updates.check_weights(run, self.steps)
+            distributed.broadcast_module(self.method)  # each has other statistics of BatchNorm on CPUs
             if self.checkpoint and self._saved_at != self.steps:
                 self._save()
             self.method.finish()

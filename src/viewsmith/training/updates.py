@@ -5,6 +5,7 @@ import contextlib
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -404,7 +405,10 @@ def _average_gradients(step: Step, method: Method, to_freeze: Sequence[nn.Parame
         for parameter in method.parameters():
             if parameter.requires_grad and 1 in parameter.shape:
                 parameter.register_hook(partial(_with_strides_of, parameter))
-        return DistributedDataParallel(_StepModule(step, method), broadcast_buffers=False)
+        with warnings.catch_warnings():
+            # From torch 2.13 on it has another name, which older ones lack.
+            warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
+            return DistributedDataParallel(_StepModule(step, method), broadcast_buffers=False)
 
 
 def _with_strides_of(parameter: Tensor, gradient: Tensor) -> Tensor:
