@@ -12,6 +12,7 @@ from refusals import refusal
 from registered import TRAINED, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
 from viewsmith.core.errors import InputError
+from viewsmith.frameworks import SimCLR
 from viewsmith.methods.loading import estimators
 from viewsmith.networks import PrincipalAxes
 
@@ -208,6 +209,15 @@ def test_untrained_batch_norm_sees_the_rows_once(wine):
     assert isinstance(norm, nn.BatchNorm1d) and norm.momentum == 0.1 and not norm.training
     torch.testing.assert_close(norm.running_mean, features.mean(0), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(norm.running_var, features.var(0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_framework_with_an_encoder_has_the_width_of_that(wine):
+    framework = SimCLR(nn.Linear(13, 4), nn.Linear(4, 4))
+    model = PiNDA(framework=framework, epochs=1, random_state=0).set_output(transform="pandas").fit(wine)
+    assert model.transform(wine).shape == (len(wine), 4) == (len(wine), model.options_.n_components)
+    for further in ({"encoder": nn.Linear(13, 2)}, {"encoder": "mlp"}, {"encoder_options": {"dropout": 0.1}}):
+        message = refusal(Contrastive(framework=framework, **further).fit, wine)
+        assert "the framework SimCLR has an encoder: give one of them" in message
 
 
 def test_the_pool_is_released_when_views_are_refused(wine, monkeypatch):

@@ -14,6 +14,7 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, Met
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, registered
 from viewsmith.estimator.options import check_options, places, schema
+from viewsmith.frameworks import SimCLR
 from viewsmith.methods.loading import estimators
 from viewsmith.views import Identity
 
@@ -138,6 +139,7 @@ def test_invalid_values_are_refused_in_one_line(wine, cls, option, given, expect
         ({"framework": torch.nn.CosineSimilarity()}, "framework is of type CosineSimilarity.*returns losses"),
         ({"encoder": torch.nn.Flatten}, "encoder is the class Flatten.*torch.nn.Module from scaled samples"),
         ({"encoder": lambda x: x}, "encoder is of type function"),
+        ({"view_maker": ["noise", "mixup"]}, r"view_maker is a list, expected names joined by \+: 'noise\+mixup'"),
     ],
     ids=lambda value: None if isinstance(value, str) else next(iter(value)),
 )
@@ -214,6 +216,13 @@ def test_defaults_pass_their_own_check_and_are_filled_in():
             options = check_options(cls, preset)
             assert all(getattr(options, name) == value for name, value in preset.items())
         assert schema(cls).model_fields.keys() == places(cls).keys()
+
+
+@pytest.mark.parametrize("part", [{"encoder": torch.nn.Linear(13, 4)}, {"framework": SimCLR()}, {"views": Identity()}])
+def test_unknown_options_beside_an_object_are_named(part):
+    for name, meant in (("lr", "learning_rate"), ("embedding_dim", "n_components")):
+        with pytest.raises(TypeError, match=f"Contrastive has no option '{name}': did you mean {meant}"):
+            Contrastive(**part, **{name: 1})
 
 
 def test_messages_about_unknown_options_have_similar_names():

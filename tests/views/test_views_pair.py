@@ -73,6 +73,7 @@ class Returns(ViewMaker):
     [
         (lambda x: x.numpy(), "Returns returned ndarray, expected a torch.Tensor"),
         (lambda x: x[1:], r"shape \(3, 1\) from samples of shape \(4, 1\), expected one view of each sample"),
+        (lambda x: x.add_(0), "changed the samples that it was given.*such as x \\+ noise"),
         (lambda x: x.repeat(1, 2), r"shape \(4, 2\) from samples of shape \(4, 1\), .* of the same shape"),
     ],
 )

@@ -117,8 +117,10 @@ _ELSEWHERE = {
     "epochs": "max_epochs n_epochs num_epochs max_iter n_iter",
     "random_state": "seed random_seed",
     "temperature": "tau",
-    "encoder": "backbone",
-    "framework": "loss objective criterion",
+    "encoder": "backbone model network arch",
+    "framework": "loss objective criterion method",
+    "n_components": "embedding_dim embed_dim latent_dim n_latent hidden_dim output_dim feature_dim",
+    "projector_dims": "proj_dim projection_dim",
     "views": "augment augmentation augmentations transform transforms",
     "out": "o output output_dir",
 }

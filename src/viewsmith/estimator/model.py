@@ -127,7 +127,10 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, moda
         return
     path = Path(source)
     if not path.is_file():
-        raise InputError(f"no weights at {path} (encoder_weights): expected a safetensors file for the encoder {name}")
+        published = f", or 'pretrained' with the encoder timm:{name}" * isinstance(encoder, ResNet)
+        raise InputError(
+            f"no weights at {path} (encoder_weights): expected a safetensors file for the encoder {name}{published}"
+        )
     try:
         # Published weights of ResNets include a classifier.
         kept = {key: value for key, value in load_tensors(path).items() if not key.startswith("fc.")}

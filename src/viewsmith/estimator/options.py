@@ -459,8 +459,8 @@ def _check_not_elsewhere(cls: type, name: str, modality: str | None) -> None:
 
 def _chosen(cls: type, given: Mapping[str, Any], argument: str, modality: str | None) -> list[Entry]:
     """Registry entries of the parts that an argument names; for "auto", the possible defaults."""
-    text = str(given.get(argument, getattr(cls, argument)))
-    if text.startswith(MODULE):
+    text = given.get(argument, getattr(cls, argument))
+    if not isinstance(text, str) or text.startswith(MODULE):  # an object has its own options
         return []
     kind = KINDS[argument]
     if kind == "framework":

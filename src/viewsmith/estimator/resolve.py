@@ -58,6 +58,9 @@ def check_objects(given: Mapping[str, Any]) -> None:
     """Raise InputError for an argument of an estimator that is neither a name nor an object of the class of a part."""
     for name, (base, expected) in OBJECTS.items():
         value = given.get(name)
+        if name == "view_maker" and isinstance(value, list | tuple):
+            joined = "+".join(map(str, value)) if all(isinstance(each, str) for each in value) else "NAME+NAME"
+            raise InputError(f"view_maker is a {type(value).__name__}, expected names joined by +: {joined!r}")
         is_module = isinstance(value, base) and not isinstance(value, torch.jit.ScriptModule)
         if callable(value) and not is_module:
             kind = "the class" if isinstance(value, type) else "of type"
@@ -243,6 +246,12 @@ def resolved_framework(options: O, data: TrainingData, allowed: Sequence[str], v
                 raise InputError(
                     f"{option} needs a framework name: set options of a custom framework in its constructor"
                 )
+        if getattr(options.framework, "connected", False) and (options.encoder != "auto" or options.encoder_options):
+            given = text_of(options.encoder).removeprefix(MODULE) if options.encoder != "auto" else "its options"
+            raise InputError(
+                f"encoder is given ({given}), and the framework {name_of(options.framework)} has an encoder: give one "
+                "of them"
+            )
         check_recipe(options, "", known_frameworks(allowed))
         return options
     check_framework(options.framework, allowed)
@@ -279,15 +288,17 @@ def n_components(options: Arguments, entry: Entry | None, data: TrainingData) ->
     """Width of the representation."""
     wanted, x, further = options.n_components, data.x, options.encoder_options or {}
     encoder = text_of(options.encoder)
+    own = options.framework.encoder if getattr(options.framework, "connected", False) else None
     fixed = None if entry is None else entry.tag("fixed_width", lambda row_shape, **options: None)
     if fixed is not None and (width := fixed(data.row_shape, **further)) is not None:
         if wanted not in ("auto", width):
             line = f"n_components is {wanted}, but the encoder {encoder} with these options has width {width}"
             raise InputError(f"{line}: leave n_components out, or 'auto'")
         return int(width)
-    if entry is None:
-        assert isinstance(options.encoder, nn.Module)
-        width = probe(options.encoder, name_of(options.encoder), x[:2])
+    if entry is None or own is not None:
+        module = own or options.encoder
+        assert isinstance(module, nn.Module)
+        width, encoder = probe(module, name_of(module), x[:2]), name_of(module)
     elif (width := entry.tag("default_width")) is not None:
         return int(width if wanted == "auto" else wanted)
     elif (width := entry.tag("width")) is None:

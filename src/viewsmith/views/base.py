@@ -324,9 +324,15 @@ class PairMaker(nn.Module):
             self.searched = int(4 * progress)
             self.quarter.fill_(self.searched)
         pair = PositivePair(x, x if second is None else second, None if index is None else (index, index))
+        before = None if x.is_inference() else x._version
         for maker in self.makers:
             options = {"loss": framework} if maker.needs_loss else {}
             pair = maker.pair(pair, generator=generator, **options)
+            if before is not None and x._version != before:
+                raise InputError(
+                    f"the view maker {type(maker).__name__} changed the samples that it was given, of which both views "
+                    "are made: expected new tensors, such as x + noise in place of x.add_(noise)"
+                )
             self._check(maker, x, pair)
         return pair
 
