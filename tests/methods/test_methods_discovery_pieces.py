@@ -124,7 +124,7 @@ def test_the_choice_is_the_best_one():
         sets = np.array(list(itertools.product([False, True], repeat=10)))
         apart = [not (above & s[:, None] & s).any() for s in sets]
         value = area * np.exp(z[:, 3]) * p
-        made = Pieces(parent, np.zeros((10, 4)), area, area, z)
+        made = Pieces(parent, np.zeros((10, 4)), area, area, z, np.zeros(10, bool))
         best = sets[apart][(sets[apart] @ value).argmax()]
         assert made.apart(p).tolist() == best.tolist()
         assert made.widest.tolist() == [0, 1, 2, 3, 4, 2, 6, 7, 8, 7]  # 5 and 9 have no other piece beside them
@@ -139,6 +139,33 @@ def test_the_border_of_a_small_blurred_thing_is_at_half_its_height():
         x += 100 / (1 + np.exp((np.hypot(row - down, column - across) - 5) / 1.5))
     parts = Discovery().fit([x.astype(np.uint8)]).locate([x.astype(np.uint8)])
     assert len(parts) == 25 and np.median(parts["right"] - parts["left"]) <= 12
+
+
+def test_what_the_border_of_the_image_cuts_is_as_sharp_as_the_whole():
+    x, _ = nuclei([64] * 2, side=220)
+    x = x[:, 16:-10, 16:-10]
+    each = pieces.pieces_of(PieceSearch()._plane(x[0][..., None])[0])
+    sharp = [np.median(each.z[each.choose(each.roundness()) & cut, 3]) for cut in (each.cut, ~each.cut)]
+    assert abs(sharp[0] - sharp[1]) <= 0.1
+    model = Discovery().fit(x)
+    parts, less = model.locate(x), model.search_.parts[0].cut
+    half = (parts["top"] == 0) | (parts["left"] == 0)
+    assert half.sum() == 30 and less[0] < -0.1 and less[2] > 0.1  # smaller and longer
+
+
+def test_images_have_a_size_and_sharpness_of_their_own_and_dim_things_are_less_sure():
+    (large, places), (small, others) = nuclei([25] * 5), nuclei([25] * 2, 1, radius=5)
+    x = np.concatenate([large, small])
+    model = Discovery().fit(x)
+    assert hits(model.locate(x), places + others) >= 170
+    (kind,), planes = model.search_.parts, [model.search_._plane(image[..., None])[0] for image in x]
+    own = [kind.own(each, kind.choose(each)[0])[0] for each in map(pieces.pieces_of, planes)]
+    assert abs(np.mean(own[:5]) - np.mean(own[5:]) - np.log(9.5 / 5.5)) <= 0.25
+    z = np.tile(kind.center, (3, 1))
+    z[:, pieces.HIGH] += [0, 1, -1]
+    same = pieces.Pieces(np.full(3, -1), np.zeros((3, 4)), np.ones(3), np.ones(3), z, np.zeros(3, bool))
+    middle, bright, dim = kind.choose(same, np.zeros(5))[1]
+    assert middle == bright > dim
 
 
 def test_the_report_the_file_and_the_threshold(tmp_path):

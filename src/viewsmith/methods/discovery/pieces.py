@@ -3,13 +3,17 @@
 1. Candidates: the connected pieces above each of `LEVELS` brightnesses (extremal regions; Matas et al. 2002). They are
    nested: a group of things that touch, each of them, and its brightest spots.
 2. Features z of a piece: log side, log of the share of its own ellipse that it fills, log elongation, log sharpness of
-   its border, which is the mean gradient there over the height of the thing.
+   its border, which is the mean gradient there over the height of the thing, and log of this height over that of the
+   brightest. What the border of the image cuts has a smaller side and share, and is longer, each by one number for all
+   images. Images differ in magnification and focus: each has a side and sharpness of its own, normal around those of
+   the kind; the deviation between images is learned.
 3. Choice: one of nested pieces is taken; the sum of area x sharpness x p(kind given z) is maximized exactly, by
    dynamic programming from the smallest pieces up (Arteta et al. 2012, who learn p from labels). That says which are
    one thing. A larger area is in part blur, so of the pieces of a thing that with the largest sharpness x p is taken.
 4. p(kind given z) = sigmoid(log p_P(z) / p_U(z)), the contrast of `viewsmith.methods.discovery.contrast`: p_P has the
-   features of chosen pieces, p_U those of all candidates; both are normal, with medians as moments. In rounds; at first
-   p is the share of the ellipse to the power of `ROUND`.
+   features of chosen pieces, weighted by area, p_U those of all candidates; of the height p_U has the chosen ones, each
+   once, and no thing is too bright. Both are normal, with medians as moments. In rounds; at first p is the share of
+   the ellipse to the power of `ROUND`.
 5. q: the same choice, with the same p_P and p_U, in the images with random phases. These scatter all brightness; what
    is in parts or their blur makes no wrong ones, so that they count by the share of the brightness that is in none.
 
@@ -17,7 +21,7 @@ Symbols: z features of a piece; P chosen pieces; U all candidates.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +49,7 @@ SMALLEST = 16  # pixels of a piece
 ROUND = 8
 ROUNDS = 3
 FLOOR = 0.02  # least deviation of a feature
+SIDE, FILL, SHARP, HIGH = 0, 1, 3, 4  # features
 LARGEST = 2048  # pixels of the longer side; larger images are reduced to fewer
 FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that are enough, at least; their sides
 
@@ -52,13 +57,15 @@ FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that are enough,
 @dataclass(frozen=True)
 class Pieces:
     """Candidates (m,) of an image, those of lower brightness first: the piece that holds each (-1: none), its box
-    (left, top, right, bottom), area, mean brightness above the background, and features (m, 4)."""
+    (left, top, right, bottom), area, mean brightness above the background, features (m, 5), and whether the border of
+    the image cuts it."""
 
     parent: np.ndarray
     boxes: np.ndarray
     area: np.ndarray
     height: np.ndarray
     z: np.ndarray
+    cut: np.ndarray
 
     @cached_property
     def widest(self) -> np.ndarray:
@@ -71,13 +78,13 @@ class Pieces:
 
     def choose(self, p: np.ndarray) -> np.ndarray:
         """Of each thing of `apart` the piece with the largest sharpness x p, bool (m,)."""
-        order = np.lexsort((-np.exp(self.z[:, 3]) * p, self.widest))
+        order = np.lexsort((-np.exp(self.z[:, SHARP]) * p, self.widest))
         sharpest = order[np.unique(self.widest[order], return_index=True)[1]]
         return np.isin(np.arange(len(p)), sharpest) & np.isin(self.widest, self.widest[self.apart(p)])
 
     def apart(self, p: np.ndarray) -> np.ndarray:
         """Pieces apart from each other, bool (m,), with the largest sum of area x sharpness x p."""
-        value = self.area * np.exp(self.z[:, 3]) * p
+        value = self.area * np.exp(self.z[:, SHARP]) * p
         within = np.zeros(len(value))  # the best sum of pieces inside each
         for i in range(len(value) - 1, -1, -1):
             if self.parent[i] >= 0:
@@ -91,7 +98,7 @@ class Pieces:
 
     def roundness(self) -> np.ndarray:
         """p before there is a model."""
-        return np.asarray(np.exp(ROUND * np.minimum(self.z[:, 1], 0)))
+        return np.asarray(np.exp(ROUND * np.minimum(self.z[:, FILL], 0)))
 
 
 def plain_range(plane: np.ndarray) -> tuple[float, float, float]:
@@ -111,6 +118,7 @@ def pieces_of(plane: np.ndarray) -> Pieces:
     slope = np.pad(gaussian_gradient_magnitude(plane, 1), 1).ravel()
     plane = np.pad(plane, 1, constant_values=-np.inf)
     values, width = plane.ravel(), plane.shape[1]
+    around, outside = (-1, 1, -width, width), values == -np.inf
     found: list[np.ndarray] = []
     count, before, numbers = 0, np.zeros(plane.size, int), np.full(1, -1)
     for level in np.geomspace(least, 0.9 * top, LEVELS) if 0 < least < 0.9 * top else ():
@@ -133,7 +141,9 @@ def pieces_of(plane: np.ndarray) -> Pieces:
         yy, xx, xy = mean(dy * dy) + 1 / 12, mean(dx * dx) + 1 / 12, mean(dy * dx)  # of squares, not of points
         determinant = np.maximum(yy * xx - xy**2, 1e-12)
         half = np.sqrt(np.maximum((yy + xx) ** 2 / 4 - determinant, 0))
-        border = at[np.min([flat[at + step] for step in (-1, 1, -width, width)], 0) == 0]
+        # Where the image ends, the thing goes on: no border is there.
+        border = at[np.any([(flat[at + step] == 0) & ~outside[at + step] for step in around], 0)]
+        cut = np.bincount(flat[at[np.any([outside[at + step] for step in around], 0)]], minlength=n + 1) > 0
         length = np.bincount(flat[border], minlength=n + 1)
         steep = np.bincount(flat[border], slope[border], minlength=n + 1) / np.maximum(length, 1)
         first = np.zeros(n + 1, int)
@@ -149,50 +159,97 @@ def pieces_of(plane: np.ndarray) -> Pieces:
             np.log(np.maximum(area, 1) / (4 * np.pi * np.sqrt(determinant))),
             np.log((yy + xx) / 2 + half) / 2 - np.log(np.maximum((yy + xx) / 2 - half, 1e-12)) / 2,
             np.log(np.maximum(steep, 1e-12)),
+            cut,
         ]
         found.append(np.column_stack([boxes[kept] + [0, 0, 1, 1], np.stack(columns, 1)[kept]]))
         before, numbers = flat, np.full(n + 1, -1)
         numbers[kept] = count + np.arange(len(kept))
         count += len(kept)
-    table = np.concatenate([np.zeros((0, 11)), *found])
+    table = np.concatenate([np.zeros((0, 12)), *found])
     parent, height = table[:, 4].astype(int), table[:, 6]
     brightest = height.copy()
     for i in range(len(table) - 1, -1, -1):
         if parent[i] >= 0:
             brightest[parent[i]] = max(brightest[parent[i]], brightest[i])
-    table[:, 10] -= np.log(np.maximum(brightest, 1e-12))
-    return Pieces(parent, table[:, :4] - 1, table[:, 5], height, table[:, 7:])
+    brightest = np.log(np.maximum(brightest, 1e-12))
+    z = np.column_stack([table[:, 7:10], table[:, 10] - brightest, brightest - np.log(max(top, 1e-12))])
+    return Pieces(parent, table[:, :4] - 1, table[:, 5], height, z, table[:, 11] > 0)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """log p_P(z) / p_U(z), with the centers and deviations of both, (4,) each."""
+    """log p_P(z) / p_U(z), with the centers and deviations of both, how far from the center pieces are that the border
+    of the image cuts, and the deviations of images; (5,) each."""
 
     center: np.ndarray
     spread: np.ndarray
     all_center: np.ndarray
     all_spread: np.ndarray
+    cut: np.ndarray
+    between: np.ndarray
 
     @classmethod
-    def of(cls, candidates: list[Pieces], chosen: list[np.ndarray]) -> "Kind":
-        """Fitted to the chosen ones, each with the weight of its area, and to all."""
-        z = np.concatenate([each.z[kept] for each, kept in zip(candidates, chosen, strict=True)])
-        area = np.concatenate([each.area[kept] for each, kept in zip(candidates, chosen, strict=True)])
-        every = np.concatenate([each.z for each in candidates])
-        return cls(*_moments(z, area), *_moments(every, np.ones(len(every))))
+    def of(cls, candidates: list[Pieces], chosen: list[np.ndarray], own: np.ndarray) -> "Kind":
+        """Fitted to the chosen ones, each with the weight of its area, and to all, without what is the `own` of their
+        image (n, 5)."""
+        alike = [each.z - of for each, of in zip(candidates, own, strict=True)]
+        is_cut = [each.cut for each in candidates]
+        z, area, cut = (_kept(values, chosen) for values in (alike, [each.area for each in candidates], is_cut))
+        less = np.zeros(z.shape[1])
+        if 0 < cut.sum() < len(cut):
+            less[:SHARP] = (_moments(z[cut], area[cut])[0] - _moments(z[~cut], area[~cut])[0])[:SHARP]
+        center, spread = _moments(z - np.outer(cut, less), area)
+        all_center, all_spread = _moments(np.concatenate(alike) - np.outer(np.concatenate(is_cut), less))
+        once, spread_once = _moments(z[:, [HIGH]])
+        all_center[HIGH], all_spread[HIGH] = once[0], max(spread_once[0], spread[HIGH])
+        kind = cls(center, spread, all_center, all_spread, less, np.zeros_like(center))
+        at = [kind._place(each, kept) for each, kept in zip(candidates, chosen, strict=True) if kept.any()]
+        varies = np.mean([middle**2 for middle, _ in at], 0) - np.mean([error for _, error in at], 0)
+        between = np.zeros_like(center)
+        between[[SIDE, SHARP]] = np.sqrt(np.maximum(varies, 0))[[SIDE, SHARP]]
+        return replace(kind, between=between)
+
+    def _place(self, each: Pieces, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Medians of the chosen pieces of an image, less the center, and their variances, (5,)."""
+        area, z = each.area[kept], each.z[kept] - np.outer(each.cut[kept], self.cut)
+        return _moments(z, area)[0] - self.center, np.pi / 2 * self.spread**2 * (area**2).sum() / area.sum() ** 2
+
+    def own(self, each: Pieces, kept: np.ndarray) -> np.ndarray:
+        """How far the center of an image is from that of the kind (5,), the mean given its chosen pieces."""
+        if not kept.any():
+            return np.zeros_like(self.center)
+        middle, error = self._place(each, kept)
+        return np.asarray(middle * self.between**2 / (self.between**2 + error))
+
+    def choose(self, each: Pieces, own: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which pieces of an image are chosen, bool (m,), with the scores (m,) and features (m, 5) of all, less its
+        `own` center, which is found here if it is not given."""
+        if own is None:
+            own = self.own(each, self.choose(each, np.zeros_like(self.center))[0])
+            own = self.own(each, self.choose(each, own)[0])
+        z = each.z - own - np.outer(each.cut, self.cut)
+        z[:, HIGH] = np.minimum(z[:, HIGH], self.center[HIGH])
+        score = self(z)
+        return each.choose(expit(score)), score, z
 
     def standard(self, z: np.ndarray) -> np.ndarray:
-        """Features (m, 4) in deviations of the kind."""
+        """Features (m, 5) in deviations of the kind."""
         return np.asarray((z - self.center) / self.spread)
 
     def __call__(self, z: np.ndarray) -> np.ndarray:
-        """Scores (m,) in nats of features (m, 4)."""
+        """Scores (m,) in nats of features (m, 5)."""
         kind, rest = self.standard(z), (z - self.all_center) / self.all_spread
         return np.asarray((rest**2 - kind**2).sum(1) / 2 + np.log(self.all_spread / self.spread).sum())
 
 
-def _moments(z: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _kept(values: list[np.ndarray], chosen: list[np.ndarray]) -> np.ndarray:
+    """Values of the chosen pieces of all images."""
+    return np.concatenate([each[kept] for each, kept in zip(values, chosen, strict=True)])
+
+
+def _moments(z: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Weighted medians of rows (m, d), and of their distance from these as a deviation."""
+    weight = np.ones(len(z)) if weight is None else weight
     center = np.array([_median(column, weight) for column in z.T])
     away = [1.4826 * _median(abs(column - middle), weight) for column, middle in zip(z.T, center, strict=True)]
     return center, np.array(away) + FLOOR
@@ -231,7 +288,8 @@ class PieceSearch(ImageSearch):
             return False
         above = sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes)
         held = sum((each.area * each.height)[kept].sum() for each, kept in zip(candidates, chosen, strict=True))
-        fill = Kind.of(candidates, chosen).center[1]
+        z, area = _kept([each.z for each in candidates], chosen), _kept([each.area for each in candidates], chosen)
+        fill = _moments(z, area)[0][FILL]
         return bool(held >= PLAIN * above and fill >= np.log(ELLIPSE))
 
     def fit(self, X: Any) -> None:
@@ -246,26 +304,29 @@ class PieceSearch(ImageSearch):
         planes = [self._read(images, int(i))[0] for i in rows]
         candidates = [pieces_of(plane) for plane in planes]
         chosen = [each.choose(each.roundness()) for each in candidates]
+        own = np.zeros((len(rows), candidates[0].z.shape[1]))
         for _ in range(ROUNDS):
-            kind = Kind.of(candidates, chosen)
-            chosen = [each.choose(expit(kind(each.z))) for each in candidates]
+            kind = Kind.of(candidates, chosen, own)
+            own = np.stack([kind.own(each, kept) for each, kept in zip(candidates, chosen, strict=True)])
+            found = [kind.choose(each, of) for each, of in zip(candidates, own, strict=True)]
+            chosen = [kept for kept, _, _ in found]
         above = sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes)
         self.rest = 1.0
-        for each, kept in zip(candidates, chosen, strict=True):
-            things = np.unique(each.widest[kept & (kind(each.z) > 0)])
+        for each, (kept, score, _) in zip(candidates, found, strict=True):
+            things = np.unique(each.widest[kept & (score > 0)])
             self.rest -= float((each.area * each.height)[things].sum() / above)
         rng, null = np.random.default_rng(self.seed), []
         for i in range(_enough(images)):
             drawn = random_phases(planes[i % len(planes)][..., None], rng)[..., 0]
-            other = pieces_of(drawn)
-            null.append(kind(other.z[other.choose(expit(kind(other.z)))]))
+            kept, score, _ = kind.choose(pieces_of(drawn), own[i % len(planes)])
+            null.append(score[kept])
         most = max(1, *map(len, null))
         self.null = [np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null])]
         self.parts, self.tried = [kind], [[kind]]
-        scores = np.concatenate([kind(each.z)[kept] for each, kept in zip(candidates, chosen, strict=True)])
+        scores = np.concatenate([score[kept] for kept, score, _ in found])
         q = q_values(scores, self.null[0], len(rows) * self.rest)
         self.least_q = [float(q.min(initial=1.0))]
-        z = np.concatenate([each.z[kept] for each, kept in zip(candidates, chosen, strict=True)])
+        z = np.concatenate([z[kept] for kept, _, z in found])
         self.typical = [Typical.of(kind.standard(z[q <= SURE]), self.seed)]
 
     def candidates(self, X: Any) -> np.ndarray:
@@ -275,8 +336,8 @@ class PieceSearch(ImageSearch):
         for i in with_progress(range(len(images)), "pieces", len(images), "images", told=TOLD):
             plane, scale = self._read(images, i)
             each = pieces_of(plane)
-            score, unlike = kind(each.z), self.typical[0].outliers(kind.standard(each.z))
-            chosen = np.flatnonzero(each.choose(expit(score)))
+            kept, score, z = kind.choose(each)
+            unlike, chosen = self.typical[0].outliers(kind.standard(z)), np.flatnonzero(kept)
             chosen = chosen[np.argsort(-score[chosen], kind="stable")][: self.max_parts]
             height, width = images.shapes[i]
             for k in chosen:
@@ -316,9 +377,9 @@ class PieceSearch(ImageSearch):
         """The probability of every pixel of an image to lie in a part, (h, w)."""
         plane, _ = self._read(images, i)
         each, found = pieces_of(plane), np.zeros(plane.shape)
-        p = expit(self.parts[0](each.z))
-        for left, top, right, bottom, own in np.column_stack([each.boxes, p])[each.choose(p)]:
-            found[int(top) : int(bottom), int(left) : int(right)] = own
+        kept, score, _ = self.parts[0].choose(each)
+        for left, top, right, bottom, p in np.column_stack([each.boxes, expit(score)])[kept]:
+            found[int(top) : int(bottom), int(left) : int(right)] = p
         return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
