@@ -386,10 +386,10 @@ def _ranked(windows: Windows, count: int, rng: np.random.Generator) -> Tensor:
     rows = torch.nonzero(~windows.reverse).ravel()
     chosen = windows.codes[rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]]
     words = torch.eye(windows.size)[chosen.long()].flatten(1)
-    total = torch.zeros(len(words))
-    for some in _blocks(windows, len(words)):
-        matches = windows.scores(words[some]).numpy()
-        total[some] = torch.from_numpy(np.maximum.reduceat(matches, windows.first[:-1]).sum(0))
+    total, counts = torch.zeros(len(words)), np.diff(windows.first).tolist()
+    for some in torch.arange(len(words)).split(AT_ONCE[1]):  # of which torch takes all maxima at once
+        matches = windows.scores(words[some]).split(counts)
+        total[some] = torch.from_numpy(torch.stack([own.amax(0) for own in matches]).numpy().sum(0))
     return words[torch.topk(total, min(TOP, len(total))).indices]
 
 
