@@ -118,9 +118,9 @@ def less_care():
 @pytest.fixture
 def no_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the code path of a GPU, which skips no work that depends on values of tensors."""
-    from viewsmith.core import device
+    from viewsmith.core import tensors
 
-    monkeypatch.setattr(device, "HOST", set())
+    monkeypatch.setattr(tensors, "HOST", set())
 
 
 @pytest.fixture(scope="session")

@@ -61,7 +61,7 @@ from benchmarks.quality.suite import command, preferred
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.core.registry import find
 from viewsmith.data import image_squares, load_dataset
-from viewsmith.estimator.features import shrunken
+from viewsmith.estimator.model import shrunken
 from viewsmith.evaluation.baselines import BaselineContext, pca
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.methods.linear_contrast.training import LinearContrastMethod

@@ -61,7 +61,7 @@ from viewsmith.data.recordings import otsu_threshold
 from viewsmith.methods.discovery.events import random_phases
 from viewsmith.methods.discovery.image_parts import window_means
 from viewsmith.methods.discovery.images import ImageSearch
-from viewsmith.workflows.sounds import kinds_of
+from viewsmith.workflows.discover import kinds_of
 
 PATH = RESULTS / "study_discovery.jsonl"
 DRAWS = 20

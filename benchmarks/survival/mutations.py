@@ -64,7 +64,7 @@ MUTATIONS = {
         "tests/examples/test_engines.py",
     ),
     "source of a published model": Mutation(
-        "workflows/hub.py",
+        "workflows/export.py",
         'config.get("data", {}).get("source", "")',
         '""',
         "tests/data/test_data_hub.py tests/cli/test_cli_push.py",
@@ -117,7 +117,7 @@ MUTATIONS = {
         "tests/data/test_data_tables.py tests/data/test_data_dna.py",
     ),
     "links of a published run": Mutation(
-        "workflows/hub.py",
+        "workflows/export.py",
         "if file.is_symlink()]",
         "if False]",
         "tests/data/test_data_hub.py tests/cli/test_cli_push.py",
@@ -148,7 +148,7 @@ MUTATIONS = {
     ),
     # What is said.
     "rows off the scale": Mutation(
-        "estimator/rows.py",
+        "estimator/plan.py",
         'if not found["size"] <= max(FAR * fitted["size"], fitted["largest"]):',
         "if False:",
         "tests/estimator/test_estimators_reach.py",
@@ -331,13 +331,13 @@ MUTATIONS = {
         "data/tiles.py", ".any(axis=1) & ~holes", ".any(axis=1)", "tests/data/test_data_tiles.py"
     ),
     "objects at the edge": Mutation(
-        "data/objects.py",
+        "data/tiles.py",
         "np.clip(centers - side // 2, 0, shapes - side)",
         "centers - side // 2",
         "tests/data/test_data_objects.py",
     ),
     "numbers of objects": Mutation(
-        "data/objects.py",
+        "data/tiles.py",
         "enumerate(find_objects(whole), 1)",
         "enumerate(find_objects(whole))",
         "tests/data/test_data_objects.py",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         PiNDA,
         load,
     )
-    from viewsmith.workflows.hub import push
+    from viewsmith.workflows.export import push
     from viewsmith.workflows.runs import report
 
 __all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA", "load"]

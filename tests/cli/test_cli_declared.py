@@ -17,8 +17,7 @@ import pytest
 from viewsmith.cli import early, options
 from viewsmith.cli.methods import FILE, listing
 from viewsmith.core.errors import InputError
-from viewsmith.core.options import annotations_of
-from viewsmith.core.registry import Bounds, Entry, Kind, entries, names, standing_in
+from viewsmith.core.registry import Bounds, Entry, Kind, annotations_of, entries, names, standing_in
 from viewsmith.estimator.options import check_given, check_options, route_options, schema
 from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of

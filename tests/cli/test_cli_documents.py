@@ -17,8 +17,7 @@ from cli_tools import good
 from cases import slow
 from small_searches import smaller
 from viewsmith.cli import app
-from viewsmith.core.options import texts_of
-from viewsmith.core.registry import entries
+from viewsmith.core.registry import entries, texts_of
 from viewsmith.data.options import DataOptions
 from viewsmith.estimator import figures as pictures
 from viewsmith.estimator import resolve

@@ -13,7 +13,7 @@ from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
 from viewsmith.training.run import RunFolder
-from viewsmith.workflows import hub
+from viewsmith.workflows import export
 
 pytest.importorskip("huggingface_hub")
 
@@ -181,5 +181,5 @@ def test_the_card_says_what_the_hub_lists_the_model_under(modality, tag):
     fitted = {"modality": modality, "row_shape": [8, 8], "n_components": 4, "scaling": "none", "seed": 0}
     fitted |= {"framework": "simclr", "view_maker": "simclr", "encoder": "cnn"}
     summary = {"device": "cpu", "hardware": {"processor": "one", "threads": 1}, "seconds": {"training": 1.0}}
-    card = hub._card({"fitted": fitted, "method": "contrastive"}, summary, None, [], "PATH", None)
+    card = export._card({"fitted": fitted, "method": "contrastive"}, summary, None, [], "PATH", None)
     assert f'\npipeline_tag: "{tag}"\n' in card

@@ -11,8 +11,18 @@ from pydantic import BaseModel, Field, ValidationError
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.options import check_declared, declare, entries_of, texts_of, type_text, wrapped
-from viewsmith.core.registry import Bounds, Entry, register, registered
+from viewsmith.core.registry import (
+    Bounds,
+    Entry,
+    check_declared,
+    declare,
+    entries_of,
+    register,
+    registered,
+    texts_of,
+    type_text,
+    wrapped,
+)
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.frameworks import Framework
 from viewsmith.views import ViewMaker

@@ -9,7 +9,7 @@ from refusals import refusal
 from viewsmith.core import registry
 from viewsmith.core.registry import entries
 from viewsmith.data import DataOptions, FileContents, load_dataset, reader
-from viewsmith.data.formats import by_ending, find_reader
+from viewsmith.data.reading import by_ending, find_reader
 
 PAGE = Path(__file__).parents[2] / "docs" / "data.md"
 START, END = "<!-- readers -->\n", "\n<!-- end -->"

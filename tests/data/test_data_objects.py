@@ -5,7 +5,7 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data import load_dataset
-from viewsmith.data.objects import objects_of
+from viewsmith.data.tiles import objects_of
 
 tifffile = pytest.importorskip("tifffile")
 rng = np.random.default_rng(0)

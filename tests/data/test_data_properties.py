@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from properties import examples
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
-from viewsmith.data.formats import by_ending
+from viewsmith.data.reading import by_ending
 from viewsmith.modalities.checks import as_vectors, to_rows
 from viewsmith.modalities.tables import table_of
 

@@ -12,7 +12,7 @@ from refusals import refusal
 from viewsmith.core import rows as row_source
 from viewsmith.core.rows import ArrayRows, JoinedRows, RowSource, SparseRows, as_source, read_ahead
 from viewsmith.data import load_dataset, write_representations
-from viewsmith.data import parquet as parquet_rows
+from viewsmith.data.readers import tables
 
 anndata = pytest.importorskip("anndata")
 rng = np.random.default_rng(0)
@@ -23,7 +23,7 @@ LABELS = np.repeat(["a", "b", "c"], 20)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(row_source, "BLOCK_VALUES", 7 * 13)
-    monkeypatch.setattr(parquet_rows, "BATCH_VALUES", 7 * 8)
+    monkeypatch.setattr(tables, "BATCH_VALUES", 7 * 8)
 
 
 def npy(path):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from refusals import refusal
 from viewsmith.data import load_dataset, unread
-from viewsmith.data.formats import by_ending
+from viewsmith.data.reading import by_ending
 
 rng = np.random.default_rng(0)
 LINE = re.compile(r'(?:pip install (.+?), then )?(python -c ".*"), and give (\S+)((?: --\S+ \S+)*)')

@@ -12,7 +12,7 @@ from torch import nn
 from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.data import load_dataset
-from viewsmith.estimator.rows import device_of
+from viewsmith.estimator.plan import device_of
 
 TINY = {"epochs": 1, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 8, "random_state": 0}
 X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)

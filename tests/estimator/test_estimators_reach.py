@@ -8,7 +8,7 @@ import torch
 from sklearn.datasets import load_digits, load_wine
 
 from viewsmith import Contrastive
-from viewsmith.estimator.rows import FAR, NEAR, reach, some_of, warn_off_scale
+from viewsmith.estimator.plan import FAR, NEAR, reach, some_of, warn_off_scale
 
 OFF = "off the scale of the fit"
 

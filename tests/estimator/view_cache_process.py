@@ -11,7 +11,7 @@ import torch
 
 from viewsmith import GenView
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator.rows import fingerprint
+from viewsmith.estimator.plan import fingerprint
 
 ROWS, FEATURES, BLOCK = 4096, 500, 256
 

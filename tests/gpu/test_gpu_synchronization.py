@@ -70,12 +70,12 @@ def test_what_waits_is_found():
 
 def both(work):
     """What a function gives where values of tensors may be looked at, and where not."""
-    from viewsmith.core import device
+    from viewsmith.core import tensors
 
     found = []
     for host in ({"cpu"}, set()):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(device, "HOST", host)
+            patch.setattr(tensors, "HOST", host)
             found.append(work())
     return found
 

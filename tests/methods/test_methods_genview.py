@@ -14,7 +14,7 @@ from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import MLP
 from viewsmith.networks.base import cosine_momentum
-from viewsmith.networks.feature_maps import FrozenMaps
+from viewsmith.networks.features import FrozenMaps
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import GaussianNoise, Identity, Neighbors, PairMaker

@@ -12,7 +12,7 @@ from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.modalities.images.encoders import SmallCNN
 from viewsmith.modalities.images.operations import crop
 from viewsmith.networks.base import MLP
-from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
+from viewsmith.networks.features import FeatureMap, FrozenMaps
 from viewsmith.views import GaussianNoise, image_recipe
 from viewsmith.views.base import CropBoxes, PositivePair
 from viewsmith.views.generated.noise_level import fit_foreground

@@ -8,7 +8,7 @@ from unclip_toys import tiny_pipeline
 from cases import slow
 from refusals import refusal
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
-from viewsmith.methods.genview.unclip import StableUnCLIP
+from viewsmith.methods.genview.clip import StableUnCLIP
 
 # Slow, because diffusers and transformers take seconds to import.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::FutureWarning")]

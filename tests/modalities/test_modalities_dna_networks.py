@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from drawn import draw
-from viewsmith.core import device
+from viewsmith.core import tensors
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.dna.networks import SequenceBatchNorm, SequenceCNN
 
@@ -111,7 +111,7 @@ def test_batch_norm_without_selection_has_the_same_value_and_gradient():
             norm.bias.copy_(torch.tensor([1.0, 0, -2]))
         x = torch.randn(4, 3, 9, generator=draw(), dtype=torch.float64, requires_grad=True)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(device, "HOST", {"cpu"} if selects else set())
+            patch.setattr(tensors, "HOST", {"cpu"} if selects else set())
             out = norm(x, real)
         weights = torch.arange(out.numel(), dtype=torch.float64).view_as(out).sin()
         gradients = torch.autograd.grad((weights * out).sum(), (x, norm.weight, norm.bias))

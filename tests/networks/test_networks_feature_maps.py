@@ -9,7 +9,7 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith.modalities.images.encoders import SmallCNN, resnet18
-from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
+from viewsmith.networks.features import FeatureMap, FrozenMaps
 
 
 def images(n=2, side=32, channels=3):

@@ -7,8 +7,7 @@ import pytest
 from refusals import refusal
 from viewsmith.data.any_size import read_samples
 from viewsmith.training.run import RunFolder
-from viewsmith.workflows.discover import discover_to
-from viewsmith.workflows.sounds import kinds_of, locate_sounds
+from viewsmith.workflows.discover import discover_to, kinds_of, locate_sounds
 
 soundfile = pytest.importorskip("soundfile")
 RATE = 8000

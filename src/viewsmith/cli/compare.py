@@ -14,7 +14,7 @@ from typer import Option
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError, duplicates, lines_once, say, warn
-from viewsmith.core.options import parse_range
+from viewsmith.core.registry import parse_range
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -166,7 +166,7 @@ def _load(
     data: str, read: dict[str, Any], model: Any, columns: Sequence[str | None], column: str | None, split: int
 ) -> Dataset:
     """The data with one of the label columns; all have the same rows and splits, those of the first one."""
-    from viewsmith.data.formats import is_table
+    from viewsmith.data.reading import is_table
     from viewsmith.data.sources import read_dataset
 
     others = [other for other in columns if other != column] if is_table(data) else ()

@@ -67,8 +67,7 @@ def _named(name: str, parts: dict[str, Any]) -> dict[str, Any]:
 def _options_text(method: str) -> str:
     """The options of a method, by part: how each is set, its default and its sentence."""
     import viewsmith.methods.loading  # noqa: F401, it registers methods
-    from viewsmith.core.options import annotations_of, texts_of, type_text
-    from viewsmith.core.registry import find
+    from viewsmith.core.registry import annotations_of, find, texts_of, type_text
     from viewsmith.estimator.options import places, slots
 
     cls: Any = find("method", method).build
@@ -84,7 +83,7 @@ def _options_text(method: str) -> str:
 
 def listing() -> dict[str, Any]:
     """Everything that is registered, as plain values."""
-    import viewsmith.data.formats
+    import viewsmith.data.reading
     import viewsmith.evaluation
     import viewsmith.methods.loading  # noqa: F401, these register parts
     from viewsmith.core.registry import entries

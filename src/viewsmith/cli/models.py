@@ -120,7 +120,7 @@ def push(
     """Publish RUN on the Hugging Face Hub, with a card, or write such a repository to a folder."""
     early.check_paths(run=run)
     repository_of(to)
-    from viewsmith.workflows.hub import push as publish
+    from viewsmith.workflows.export import push as publish
 
     with writing(Path(to)):
         echo(publish(run, to, private=private, license=license_))

@@ -20,8 +20,7 @@ from typer.core import TyperCommand
 
 from viewsmith.cli import early
 from viewsmith.core.errors import InputError, quoted, warn
-from viewsmith.core.options import Flag, annotations_of, of_all_parts, texts_of
-from viewsmith.core.registry import built, entries, find
+from viewsmith.core.registry import Flag, annotations_of, built, entries, find, of_all_parts, texts_of
 from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
 from viewsmith.data.places import check_not_of_run, is_result

@@ -26,7 +26,7 @@ from viewsmith.cli.options import (
     with_flags,
 )
 from viewsmith.core.errors import InputError
-from viewsmith.core.options import check_declared
+from viewsmith.core.registry import check_declared
 from viewsmith.data import places
 from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags, check_modality
 
@@ -132,7 +132,7 @@ def locate(
             tiled = {name: read[name] for name in ("tile", "overlap") if name in read}
             samples = read_samples(data, modality, fitted=True, as_before=config.get("read", {}), **tiled)
             if sounds:
-                from viewsmith.workflows.sounds import locate_sounds
+                from viewsmith.workflows.discover import locate_sounds
 
                 locate_sounds(out, run, samples, crops=crops)
             else:

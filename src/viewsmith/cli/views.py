@@ -11,7 +11,7 @@ from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import OF_RECORDINGS, Data, Json, Seed, check_out, data_options, flag_of, names, with_flags
 from viewsmith.core.errors import InputError
-from viewsmith.core.options import texts_of
+from viewsmith.core.registry import texts_of
 from viewsmith.data.options import GeneratorOptions, parse_shard
 from viewsmith.data.places import VIEW_CACHE, check_view_cache, check_views_path
 
@@ -55,15 +55,14 @@ def views(
         from viewsmith.workflows.views import views_of_model
 
         arrays = views_of_model(model, dataset, n, split=split, seed=seed)
-    from viewsmith.core.files import atomic_path, target_of
+    from viewsmith.core.files import target_of
     from viewsmith.data.write import write_npz, write_views_table
 
     with writing(out):
         if out.suffix.lower() != ".npz":
             write_views_table(out, arrays, dataset.x, dataset.feature_names)
         else:
-            with atomic_path(target_of(out)) as temporary, temporary.open("wb") as file:
-                write_npz(file, arrays, compressed=True)
+            write_npz(target_of(out), arrays, compressed=True)
     echo(str(out))
 
 

@@ -6,9 +6,8 @@ from viewsmith.core import lazily
 
 if TYPE_CHECKING:
     from viewsmith.data.dataset import Dataset, split_indices
-    from viewsmith.data.formats import reader
     from viewsmith.data.options import DataOptions
-    from viewsmith.data.reading import FileContents
+    from viewsmith.data.reading import FileContents, reader
     from viewsmith.data.sources import load_dataset
     from viewsmith.data.write import write_representations
     from viewsmith.modalities.images.channels import image_squares
@@ -18,9 +17,8 @@ __getattr__ = lazily(
     __name__,
     {
         "viewsmith.data.dataset": "Dataset split_indices",
-        "viewsmith.data.formats": "reader",
         "viewsmith.data.options": "DataOptions",
-        "viewsmith.data.reading": "FileContents",
+        "viewsmith.data.reading": "FileContents reader",
         "viewsmith.data.sources": "load_dataset",
         "viewsmith.data.write": "write_representations",
         "viewsmith.modalities.images.channels": "image_squares",

@@ -114,20 +114,9 @@ class Windows:
         """Which events, given as parts with `sample`, `start`, `end` and `score`, are the best of those that share more
         than half of the shorter: of windows that overlap, one event is found in several. Events of one row are left as
         they are."""
-        rows, begin, end, score = (found[name] for name in ("sample", "start", "end", "score"))
-        first, last = (self.starts[rows] + np.asarray(points) for points in (begin, end))
-        kept = np.zeros(len(rows), dtype=bool)
-        longest = int((last - first).max(initial=0))
-        for name in np.unique(self.recordings[rows]):
-            of_name = np.flatnonzero(self.recordings[rows] == name)
-            of_name = of_name[np.argsort(first[of_name], kind="stable")]
-            for i in of_name[np.argsort(-score[of_name], kind="stable")]:
-                near = slice(*np.searchsorted(first[of_name], (first[i] - longest, first[i] + longest + 1)))
-                others = of_name[near][kept[of_name[near]] & (rows[of_name[near]] != rows[i])]
-                shared = np.minimum(last[others], last[i]) - np.maximum(first[others], first[i])
-                shorter = np.minimum(last[others] - first[others], last[i] - first[i])
-                kept[i] = not (shared > shorter / 2).any()
-        return kept
+        rows = found["sample"]
+        low, high = ((self.starts[rows] + found[end])[:, None] for end in ("start", "end"))
+        return _best_apart(found, self.recordings[rows], low, high)
 
     def located(self, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> dict[str, Any]:
         """Columns of a table of events, given their rows and the points in these: recording, points, seconds."""
@@ -178,21 +167,8 @@ class Tiles:
         """Which parts, of one kind, are the best of those of a scene that share more than half of the smaller one: at
         the seams a thing is found in several tiles. Parts of one tile are left as they are."""
         boxes = self.placed(found)
-        size = (boxes["right"] - boxes["left"]) * (boxes["bottom"] - boxes["top"])
-        kept = np.zeros(len(found), dtype=bool)
-        for scene in np.unique(boxes["sample"]):
-            order = np.flatnonzero(boxes["sample"] == scene)
-            order = order[np.argsort(boxes["left"][order], kind="stable")]
-            lefts = boxes["left"][order]
-            for i in order[np.argsort(-found["score"][order], kind="stable")]:
-                near = order[slice(*np.searchsorted(lefts, (boxes["left"][i] - self.side, boxes["right"][i])))]
-                near = near[kept[near] & (found["sample"][near] != found["sample"][i])]
-                shared = np.ones(len(near), np.int64)
-                for first, last in (("left", "right"), ("top", "bottom")):
-                    ends = np.minimum(boxes[last][near], boxes[last][i])
-                    shared *= np.maximum(0, ends - np.maximum(boxes[first][near], boxes[first][i]))
-                kept[i] = not (shared > np.minimum(size[near], size[i]) / 2).any()
-        return kept
+        low, high = (np.stack([boxes[side] for side in sides], 1) for sides in (("left", "top"), ("right", "bottom")))
+        return _best_apart(found, boxes["sample"], low, high)
 
     def coordinates(self, scenes: np.ndarray, columns: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
         """Coordinates x and y of places of scenes, as text, which keeps their digits; empty: no scene has any."""
@@ -201,6 +177,22 @@ class Tiles:
         t = np.array([each or (math.nan,) * 6 for each in self.transforms])[scenes].T
         x, y = t[0] + t[1] * columns + t[2] * rows, t[3] + t[4] * columns + t[5] * rows
         return {name: [f"{value:.10g}" for value in values] for name, values in (("x", x), ("y", y))}
+
+
+def _best_apart(found: np.ndarray, wholes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Which parts, from `low` to `high` (k, axes) in their wholes, are the best of those that share more than half of
+    the smaller one, those of one sample apart."""
+    size, longest = (high - low).prod(axis=1), (high - low)[:, 0].max(initial=0)
+    kept = np.zeros(len(found), dtype=bool)
+    for whole in np.unique(wholes):
+        order = np.flatnonzero(wholes == whole)
+        order = order[np.argsort(low[order, 0], kind="stable")]
+        for i in order[np.argsort(-found["score"][order], kind="stable")]:
+            near = order[slice(*np.searchsorted(low[order, 0], (low[i, 0] - longest, high[i, 0])))]
+            near = near[kept[near] & (found["sample"][near] != found["sample"][i])]
+            shared = (np.minimum(high[near], high[i]) - np.maximum(low[near], low[i])).clip(0).prod(axis=1)
+            kept[i] = not (shared > np.minimum(size[near], size[i]) / 2).any()
+    return kept
 
 
 # Values of the sample of a data set on disk, 512 MB as float32.

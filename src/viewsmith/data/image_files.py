@@ -17,10 +17,9 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, suggest, warn
 from viewsmith.core.registry import find
 from viewsmith.core.rows import check_size
-from viewsmith.data.formats import by_ending, deep, planes_of, recognized
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, INSTRUMENTS, TIFF, extension_of
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, by_ending, deep, planes_of, reading, recognized
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of, square
 from viewsmith.modalities.images.modality import Images
 

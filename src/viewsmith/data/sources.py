@@ -13,17 +13,16 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.files import parse_json
-from viewsmith.core.options import Normalization, declare
-from viewsmith.core.registry import find
+from viewsmith.core.registry import Entry, Normalization, declare, entries, find
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import TEST_FRACTION, Dataset, Split, Tiles, split_by_groups, split_by_label
-from viewsmith.data.formats import check_options, find_reader, is_table
 from viewsmith.data.label_maps import split_fields
+from viewsmith.data.label_tables import joining
 from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, SUFFIXES, config_of
+from viewsmith.data.places import BUILTIN, SUFFIXES, TEXT_TABLES, config_of
 from viewsmith.data.readers.arrays import read_builtin
-from viewsmith.data.reading import FileContents, read_once
+from viewsmith.data.reading import FileContents, find_reader, is_table, read_once
 from viewsmith.data.unread import refuse_table_of_recordings
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
@@ -186,13 +185,13 @@ def _read(name: str, request: DataOptions) -> FileContents:
                 f"{name!r} is the built-in data set, not the file or folder of this name here: give "
                 f"{os.path.join(os.curdir, name)} for that"
             )
-        check_options(name, request, None)
+        _check_options(name, request, None)
         return read_builtin(name, request)
     path = Path(name)
     chosen = find_reader(path)
     if request.modality == "images" and chosen.tag("table") and names_images(path):
         chosen = find("reader", "images")
-    check_options(name, request, chosen)
+    _check_options(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
         return read_once(chosen.build, path, request, request.cache_if_large)
     found = chosen.build(path, request)
@@ -200,6 +199,42 @@ def _read(name: str, request: DataOptions) -> FileContents:
         raise TypeError(f"the reader {chosen.name!r} returned {type(found).__name__}, expected FileContents")
     y, groups = (np.asarray(each) if isinstance(each, list | tuple) else each for each in (found.y, found.groups))
     return dataclasses.replace(found, y=y, groups=groups)
+
+
+MANY_KINDS = 8  # of which a message does not name all
+
+
+def _check_options(name: str, request: DataOptions, chosen: Entry | None) -> None:
+    """Raise InputError for an option that has an effect with other readers only than the chosen one."""
+    nouns: dict[str, list[str]] = {}
+    for entry in entries("reader"):
+        for option in entry.tag("takes"):
+            nouns.setdefault(option, []).append(entry.tag("noun"))
+    takes = set() if chosen is None else set(chosen.tag("takes"))
+    of_recordings = {"time", "recording", "length", "step", "rate", "channels"}
+    if request.modality == "series" and chosen is not None and chosen.tag("table"):
+        takes |= of_recordings
+    nouns |= {option: ["a table of recordings (--modality series)"] for option in ("time", "recording")}
+    for option, known in nouns.items():
+        value = getattr(request, option)
+        if value is not None and option not in takes:
+            if option in of_recordings and chosen is not None and chosen.tag("table"):
+                raise InputError(
+                    f"{name} is a table, of which {option}={one_line(value, 60)} needs recordings: give --modality "
+                    "series, and --time COLUMN if each row is a moment; or leave it out"
+                )
+            fault, names = f"{option}={one_line(value, 60)} has no effect", list(dict.fromkeys(known))
+            if len(names) > MANY_KINDS:
+                own = "" if option != "labels" else ", or give the column that has them (--label COLUMN)"
+                kind = "a built-in data set" if chosen is None else chosen.tag("noun")
+                way = f"leave {option} out{own}"
+                texts = (
+                    chosen is not None and not request.schema and not {*TEXT_TABLES}.isdisjoint(chosen.tag("endings"))
+                )
+                if option == "labels" and texts:
+                    way = joining(Path(name), request) or way
+                raise InputError(f"{name} is {kind}, on which {fault}; {way}")
+            raise InputError(f"{name} is not {' or '.join(names)}, so {fault}; leave {option} out")
 
 
 def names_images(path: Path) -> bool:

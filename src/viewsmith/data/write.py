@@ -101,11 +101,11 @@ def write_representations(
 
 
 def write_npz(
-    file: Any, members: Mapping[str, np.ndarray | tuple[RowStream, int]], *, compressed: bool = False
+    path: Path, members: Mapping[str, np.ndarray | tuple[RowStream, int]], *, compressed: bool = False
 ) -> None:
-    """Write an .npz archive to an open file: arrays, and the next n rows of a stream."""
+    """Write an .npz archive, atomically: arrays, and the next n rows of a stream."""
     kind = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with zipfile.ZipFile(file, "w", kind) as archive:
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", kind) as archive:
         for name, member in members.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
                 if isinstance(member, tuple):
@@ -134,8 +134,7 @@ def _write_npz(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
         if dataset.test_index is not None:
             arrays["split"] = _split_names(dataset)
         arrays |= {column: np.array(values) for column, values in _places(dataset).items()}
-    with atomic_path(target_of(path)) as temporary, temporary.open("wb") as file:
-        write_npz(file, arrays)
+    write_npz(target_of(path), arrays)
 
 
 def _write_npy(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:

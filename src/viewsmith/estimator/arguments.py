@@ -16,8 +16,7 @@ import viewsmith.modalities.images.views
 import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.thinning
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
-from viewsmith.core.options import wrapped
-from viewsmith.core.registry import Bounds, registered
+from viewsmith.core.registry import Bounds, registered, wrapped
 from viewsmith.data.options import ModelDataOptions
 from viewsmith.estimator.options import Part, arguments_text, with_role
 from viewsmith.modalities import modality_of

@@ -18,13 +18,12 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, check, join_names
-from viewsmith.core.options import wrapped
+from viewsmith.core.registry import wrapped
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import AllocationLimit, load_weights
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, filled, with_shared
-from viewsmith.estimator.features import fixed_features
 from viewsmith.estimator.figures import as_dataset, shared_figures
 from viewsmith.estimator.fitting import (
     Given,
@@ -47,7 +46,7 @@ from viewsmith.estimator.inputs import (
     signal_of,
     with_groups,
 )
-from viewsmith.estimator.model import build_fresh
+from viewsmith.estimator.model import build_fresh, fixed_features
 from viewsmith.estimator.options import (
     Signature,
     check_options,
@@ -63,25 +62,23 @@ from viewsmith.estimator.plan import (
     Facts,
     TrainingData,
     check_packages,
-    configuration,
-    of_record,
-    read_encoder,
-    recorded,
-)
-from viewsmith.estimator.resolve import check_modality, check_objects, resolved, view_entries, with_strengths
-from viewsmith.estimator.rows import (
     collected,
+    configuration,
     device_of,
     drawn,
     embed_views,
     fingerprint,
+    of_record,
     prepared,
     reach_of,
+    read_encoder,
+    recorded,
     represent_blocks,
     some_of,
     unscaled,
     warn_off_scale,
 )
+from viewsmith.estimator.resolve import check_modality, check_objects, resolved, view_entries, with_strengths
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables import table_of
 from viewsmith.reports import Figure, MapPlot, ReportContent, png_files

@@ -17,8 +17,7 @@ from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator.plan import Facts
-from viewsmith.estimator.rows import fingerprint
+from viewsmith.estimator.plan import Facts, fingerprint
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, with_interval
 from viewsmith.losses.nt_xent import unit
 from viewsmith.modalities import Modality, check_labels, modality_of

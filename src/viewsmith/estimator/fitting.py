@@ -24,10 +24,9 @@ from viewsmith.core.rows import PREPARATION, RowSource, return_blocks
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
-from viewsmith.data.formats import is_table
+from viewsmith.data.reading import is_table
 from viewsmith.estimator.inputs import described
-from viewsmith.estimator.plan import BuildContext, TrainingData
-from viewsmith.estimator.rows import row_hashes, training_rows, unscaled
+from viewsmith.estimator.plan import BuildContext, TrainingData, row_hashes, training_rows, unscaled
 from viewsmith.frameworks.supervision import supervised_phases
 from viewsmith.modalities import Modality
 from viewsmith.modalities.checks import warn_columns

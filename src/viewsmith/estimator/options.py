@@ -19,8 +19,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, get_origin
 
 from viewsmith.core.errors import InputError, check, join_names, name_list, one_line, similar
-from viewsmith.core.options import annotations_of, entries_of, wrapped
-from viewsmith.core.registry import Entry, Kind, built, entries, find, get, meant, names, registered
+from viewsmith.core.registry import (
+    Entry,
+    Kind,
+    annotations_of,
+    built,
+    entries,
+    entries_of,
+    find,
+    get,
+    meant,
+    names,
+    registered,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     import pydantic

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.device import on_host
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import register
+from viewsmith.core.tensors import on_host
 from viewsmith.frameworks.base import Framework, Temperature
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.base import PositivePair

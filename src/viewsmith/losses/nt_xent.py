@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, check_choice, check_temperature
+from viewsmith.core.tensors import on_host
 from viewsmith.losses import numerics
 from viewsmith.losses.numerics import (
     CAUCHY,

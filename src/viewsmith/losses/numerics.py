@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
+from viewsmith.core.tensors import on_host
 
 #: Function that sums a tensor over all processes, without gradient.
 Total = Callable[[Tensor], Tensor]

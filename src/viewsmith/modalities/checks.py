@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, warn
-from viewsmith.core.options import Impute
+from viewsmith.core.registry import Impute
 from viewsmith.core.rows import AnyRows, RowSource, row_blocks
 
 # Values that float32 must tell apart in a column; with fewer a warning is given.

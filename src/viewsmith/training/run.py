@@ -22,7 +22,7 @@ from torch import Tensor
 
 from viewsmith.core import __version__, files
 from viewsmith.core.errors import InputError
-from viewsmith.core.options import by_part, of_all_parts
+from viewsmith.core.registry import by_part, of_all_parts
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
 from viewsmith.data.places import CHECKPOINT, CONFIG, LOCK, RUN_FILES, check_free, check_run
 

@@ -17,9 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer as TorchOptimizer
 
 from viewsmith.core import distributed
-from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Role, Step, Update
+from viewsmith.core.tensors import on_host
 from viewsmith.training.run import pack_optimizer, unpack_optimizer
 
 #: Forward and backward pass of a batch: the loss, a scalar, and scalars to log, without gradient.

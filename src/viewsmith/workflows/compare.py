@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, quoted, say
-from viewsmith.core.files import atomic_path, locked_folder, read_json, write_json_atomic, write_text_atomic
+from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
@@ -346,8 +346,7 @@ def _write_test_rows(run: Path, test_rows: Mapping[str, Mapping[str, TestRows]])
     for name, of_row in test_rows.items():
         for protocol, each in of_row.items():
             arrays |= {f"{name}/{protocol}": each.values, f"{name}/{protocol}/rows": each.index}
-    with atomic_path(run / TEST_ROWS) as temporary, temporary.open("wb") as file:
-        write_npz(file, arrays, compressed=True)
+    write_npz(run / TEST_ROWS, arrays, compressed=True)
 
 
 def _read_test_rows(run: Path) -> dict[str, dict[str, TestRows]]:

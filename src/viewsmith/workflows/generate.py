@@ -17,7 +17,7 @@ from torch import Tensor
 
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError, StoppedEarly, printable
-from viewsmith.core.options import declare
+from viewsmith.core.registry import declare
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.core.samples import apply_in_blocks, take_rows
 from viewsmith.data import Dataset
@@ -27,11 +27,12 @@ from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.model import check_has_generator
+from viewsmith.estimator.plan import fingerprint, unscaled
 from viewsmith.estimator.resolve import default_epochs
-from viewsmith.estimator.rows import fingerprint, unscaled
 from viewsmith.methods.diffaug.estimator import DiffAug
 from viewsmith.methods.diffaug.training import DiffAugMethod
 from viewsmith.methods.genview import parts
+from viewsmith.methods.genview.clip import GUIDANCE, STEPS, StableUnCLIP
 from viewsmith.methods.genview.parts import (
     FeatureExtractor,
     ViewGenerator,
@@ -41,7 +42,6 @@ from viewsmith.methods.genview.parts import (
     uses_extractor,
 )
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.methods.genview.unclip import GUIDANCE, STEPS, StableUnCLIP
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.modalities.images.modality import Images

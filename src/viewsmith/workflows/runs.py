@@ -25,7 +25,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import as_dataset
 from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbors
 from viewsmith.estimator.options import MODULE
-from viewsmith.estimator.rows import fingerprint, row_hashes
+from viewsmith.estimator.plan import fingerprint, row_hashes
 from viewsmith.methods.crl_tac.families import CUSTOM
 from viewsmith.methods.loading import load
 from viewsmith.modalities.vectors.counts import warn_counts

@@ -18,17 +18,16 @@ import tomli_w
 
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, require
 from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
-from viewsmith.core.options import parse_range
 from viewsmith.core.progress import html_table, with_progress
 from viewsmith.core.random import derive_seed
-from viewsmith.core.registry import find
+from viewsmith.core.registry import find, parse_range
 from viewsmith.data import Dataset
 from viewsmith.data.dataset import validation_split
 from viewsmith.data.options import ModelDataOptions
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest
 from viewsmith.estimator.options import KINDS
-from viewsmith.estimator.rows import fingerprint
+from viewsmith.estimator.plan import fingerprint
 from viewsmith.evaluation.differences import LOWER_IS_BETTER
 from viewsmith.evaluation.leaderboard import WIDTH, aligned, beside
 from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding, scored_rows

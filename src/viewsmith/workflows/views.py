@@ -12,7 +12,7 @@ from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.data.write import RowStream
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.rows import fingerprint
+from viewsmith.estimator.plan import fingerprint
 from viewsmith.evaluation.symmetries import SAMPLES, Symmetries, symmetries
 from viewsmith.methods.contrastive.estimator import Contrastive
 from viewsmith.workflows.runs import OF_CELLS, split_rows

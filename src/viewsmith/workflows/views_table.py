@@ -24,14 +24,12 @@ from viewsmith.core.random import stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
 from viewsmith.data.labels import Target, missing_labels, numbers_of, without_label
-from viewsmith.estimator.features import choose_features, named_features, shrinks, shrunken, shrunken_rows
 from viewsmith.estimator.fitting import scale
 from viewsmith.estimator.inputs import given_to_fit, signal_of
-from viewsmith.estimator.model import make_views
+from viewsmith.estimator.model import choose_features, make_views, named_features, shrinks, shrunken, shrunken_rows
 from viewsmith.estimator.options import check_options
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, unscaled
 from viewsmith.estimator.resolve import resolved, view_entries
-from viewsmith.estimator.rows import unscaled
 from viewsmith.evaluation.protocol import score_embedding
 from viewsmith.evaluation.symmetries import FeatureSpace, kinds_of, nearest, ratio_of_medians
 from viewsmith.methods.linear_contrast.estimator import LinearContrast

@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from viewsmith.core.errors import InputError, pluralize
-from viewsmith.data.formats import reader
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS
 from viewsmith.data.readers.array_recordings import has_time, recording_of
 from viewsmith.data.readers.arrays import OTHERS, read_set
 from viewsmith.data.readers.folders import read_folder
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, files_of, name_in, samples_of, stay_on_disk
 
 #: Names of files that have all samples, or those of a split, beside which others have the labels.

@@ -13,13 +13,12 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
-from viewsmith.data.formats import reader
 from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
 from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
 from viewsmith.data.readers.sequences import alphabet_given
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of, stay_on_disk
 from viewsmith.data.tiles import read_file
 from viewsmith.modalities.base import dtype_on_disk

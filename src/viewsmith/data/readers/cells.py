@@ -11,11 +11,10 @@ from scipy import sparse
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
 from viewsmith.core.rows import check_size
-from viewsmith.data.formats import reader
 from viewsmith.data.label_tables import check_named, column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.h5ad import column_order, try_attributes
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.unread import refuse
 from viewsmith.modalities.vectors.counts import genes_in_rows, names_of_genes
 

@@ -14,11 +14,10 @@ import pandas as pd
 from viewsmith.core.errors import InputError, name_list, require, warn
 from viewsmith.core.files import read_json
 from viewsmith.core.rows import check_size
-from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import VALIDATION
 from viewsmith.data.readers.tables import check_column, table_rows
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.modalities import frames
 from viewsmith.modalities.images.channels import common_side, image_squares, pil_pixels

@@ -17,7 +17,6 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.rows import check_size
-from viewsmith.data.formats import by_ending, deep, planes_of, reader
 from viewsmith.data.image_files import (
     OPTIONS,
     Stack,
@@ -31,7 +30,7 @@ from viewsmith.data.image_files import (
 from viewsmith.data.label_tables import check_named, column_of, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
-from viewsmith.data.reading import Claims, FileContents, reading
+from viewsmith.data.reading import Claims, FileContents, by_ending, deep, planes_of, reader, reading
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of

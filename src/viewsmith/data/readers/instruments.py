@@ -23,11 +23,10 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.core.rows import check_size
-from viewsmith.data.formats import deep, reader
 from viewsmith.data.image_files import CHANNELS, ImageFile, opening
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SLIDES, SUFFIXES, TIFF
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, deep, reader, reading
 from viewsmith.data.tiles import image_reader
 from viewsmith.data.unread import refuse
 from viewsmith.modalities.images.modality import Images

@@ -17,11 +17,10 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
-from viewsmith.data.formats import reader
 from viewsmith.data.label_tables import column_of, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
-from viewsmith.data.reading import FileContents, open_text, reading
+from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.recordings import files_of
 from viewsmith.data.unread import PLINK, hidden_letters, letters_way, sentence
 from viewsmith.modalities import frames

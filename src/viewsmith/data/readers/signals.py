@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, suggest, warn
-from viewsmith.data.event_tables import ANNOTATIONS
-from viewsmith.data.formats import reader
+from viewsmith.data.label_tables import ANNOTATIONS
 from viewsmith.data.options import DataOptions
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import (
     OPTIONS,
     SOUNDS,

@@ -8,11 +8,10 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, require, suggest
 from viewsmith.core.rows import check_size
-from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import file_of
 from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, lines_above, say_above, table_rows, with_none
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, reader, reading
 
 
 def _rows(frame: pd.DataFrame, path: Path, request: DataOptions) -> FileContents:

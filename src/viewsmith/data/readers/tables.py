@@ -1,9 +1,10 @@
-"""Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
+"""Readers of tables: mixed columns, numbers, pixels, and .parquet that may stay on disk."""
 
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from viewsmith.core.errors import (
     suggest,
     warn,
 )
-from viewsmith.core.options import Impute
+from viewsmith.core.registry import Impute
+from viewsmith.core.rows import RowSource
 from viewsmith.data.dataset import split_groups, split_indices
-from viewsmith.data.formats import reader
 from viewsmith.data.labels import (
     group_names,
     labels_of,
@@ -36,10 +37,9 @@ from viewsmith.data.labels import (
     without_label,
 )
 from viewsmith.data.options import DataOptions
-from viewsmith.data.parquet import ParquetRows, read_columns
 from viewsmith.data.places import SUFFIXES
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
@@ -47,6 +47,67 @@ from viewsmith.modalities.images.channels import SMALLEST_SIDE, as_pixels
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
 from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
+
+# Rows that are decoded at once have about this number of values.
+BATCH_VALUES = 1_000_000
+
+
+class ParquetRows(RowSource):
+    """Rows of a parquet file. In order they are read once; for others, the file is read again from their row
+    group on."""
+
+    by_index = False
+
+    def __init__(self, path: Path, columns: list[str], encode: Callable[[Any], np.ndarray], width: int) -> None:
+        self._file = open_parquet(path)
+        groups = self._file.metadata
+        sizes = [groups.row_group(i).num_rows for i in range(groups.num_row_groups)]
+        super().__init__((groups.num_rows, width), str(path), path)
+        self._starts = np.cumsum([0, *sizes])
+        self._columns, self._encode = columns, encode
+        self._frames: Iterator[Any] = iter(())
+        # Decoded rows, from a position on; at first from the end, so that the first read begins anew.
+        self._left, self._position = np.empty((0, width), np.float32), len(self)
+        self._lock = threading.Lock()
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        with self._lock, reading(self.name, "a parquet file"):
+            group = int(np.searchsorted(self._starts, start, side="right")) - 1
+            if start < self._position or self._position + len(self._left) < self._starts[group]:
+                self._begin(group)
+            parts: list[np.ndarray] = []
+            while start < stop:
+                ready = self._position + len(self._left)
+                if start >= ready:
+                    self._left, self._position = self._encode(next(self._frames)), ready
+                    continue
+                part = self._left[start - self._position : stop - self._position]
+                parts.append(part)
+                start += len(part)
+            return np.concatenate(parts) if parts else self._left[:0]
+
+    def _begin(self, group: int) -> None:
+        """Go to the start of a row group."""
+        batches = self._file.iter_batches(
+            batch_size=max(1, BATCH_VALUES // len(self._columns)),
+            row_groups=list(range(group, len(self._starts) - 1)),
+            columns=self._columns,
+            use_threads=False,
+        )
+        self._frames = (batch.to_pandas() for batch in batches)
+        self._left, self._position = self._left[:0], int(self._starts[group])
+
+
+def open_parquet(path: Path) -> Any:
+    """The file, of which a part at a time is read."""
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
+
+
+def read_columns(path: Path, columns: list[str]) -> Any:
+    """Some columns of all rows, as a DataFrame."""
+    return open_parquet(path).read(columns=columns, use_threads=False).to_pandas()
 
 
 def given_roles(request: DataOptions) -> dict[str, str]:

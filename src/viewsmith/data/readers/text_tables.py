@@ -14,12 +14,19 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, say, warn
-from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
-from viewsmith.data.parquet import open_parquet
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
-from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, lines_above, say_above, table_rows, with_none
-from viewsmith.data.reading import FileContents, open_text, reading
+from viewsmith.data.readers.tables import (
+    HEAD_ROWS,
+    RENAME,
+    given_roles,
+    lines_above,
+    open_parquet,
+    say_above,
+    table_rows,
+    with_none,
+)
+from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.unread import fields_of, lines_of_text, refuse
 from viewsmith.modalities import frames
 from viewsmith.modalities.tables.columns import Category, Text

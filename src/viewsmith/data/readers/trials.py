@@ -4,12 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from viewsmith.core.errors import InputError, name_list, one_line, say, suggest, warn
-from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES
 from viewsmith.data.readers.signals import by_moments, in_order, rate_of
 from viewsmith.data.readers.text_tables import text_frame
-from viewsmith.data.reading import FileContents
+from viewsmith.data.reading import FileContents, by_ending, reader
 from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of
 from viewsmith.data.unread import names_of_times, refuse_folder
 

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import register
+from viewsmith.core.tensors import on_host
 from viewsmith.methods.crl_tac.scores import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.networks.base import PartContext

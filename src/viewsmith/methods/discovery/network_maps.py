@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.modalities.images.patches import as_pixels, principal_axes, projected
-from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.networks.features import FeatureMap
 
 PROBED = 224  # pixels of a side of the image with which the layer is found
 LEAST_MAP = 28  # cells of a side of its map, if any layer has as many

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from viewsmith.core.errors import InputError, one_line
-from viewsmith.core.options import Flag, texts_of
-from viewsmith.core.registry import Bounds
+from viewsmith.core.registry import Bounds, Flag, texts_of
 
 Count = Annotated[int, Bounds(ge=1)]
 

@@ -21,8 +21,7 @@ from viewsmith.estimator import arguments, model
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import cache_gallery
 from viewsmith.estimator.options import Part
-from viewsmith.estimator.plan import BuildContext, TrainingData
-from viewsmith.estimator.rows import extent, fingerprint
+from viewsmith.estimator.plan import BuildContext, TrainingData, extent, fingerprint
 from viewsmith.methods.genview import parts
 from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.methods.genview.training import GenViewMethod

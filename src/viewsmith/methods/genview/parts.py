@@ -27,7 +27,7 @@ from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.pixels import Pixels
-from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
+from viewsmith.networks.features import FeatureMap, FrozenMaps
 from viewsmith.views.generated import noise_level
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 

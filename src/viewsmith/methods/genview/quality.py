@@ -8,13 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.device import HostNumbers, constant
 from viewsmith.core.distributed import broadcast_module, broadcast_tensors
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
+from viewsmith.core.tensors import HostNumbers, constant
 from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map_pools, pair_quality
 from viewsmith.modalities.images.operations import crop
-from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
+from viewsmith.networks.features import FeatureMap, FrozenMaps
 from viewsmith.views.base import CropBoxes
 from viewsmith.views.generated.diffusion_views import take
 from viewsmith.views.generated.noise_level import MAX_ROWS, fit_foreground

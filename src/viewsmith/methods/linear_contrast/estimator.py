@@ -12,12 +12,10 @@ from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import Bounds, find, names, register
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.features import choose_features, make_features, shrinks
-from viewsmith.estimator.model import make_views, modality_in
+from viewsmith.estimator.model import choose_features, make_features, make_views, modality_in, shrinks
 from viewsmith.estimator.options import MODULE, OF_TRAINING
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, of_record, recorded, text_of
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, of_record, prepared, recorded, text_of
 from viewsmith.estimator.resolve import resolved
-from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
 from viewsmith.modalities import Modality

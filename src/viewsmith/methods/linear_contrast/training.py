@@ -34,7 +34,7 @@ from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Method, Phase
-from viewsmith.estimator.features import rows_to_fit, shrunken, shrunken_rows
+from viewsmith.estimator.model import rows_to_fit, shrunken, shrunken_rows
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.losses.gaussian_contrast import critic_weights
 from viewsmith.networks.projected import MOST_CONSTANT, ODDS, leading_axes

@@ -18,8 +18,7 @@ from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fracti
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
 from viewsmith.estimator.options import Part
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
-from viewsmith.estimator.rows import collected, view_blocks
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, collected, view_blocks
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
 from viewsmith.frameworks.base import head_width
 from viewsmith.losses.oucl import Logits

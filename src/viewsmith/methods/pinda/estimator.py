@@ -20,9 +20,8 @@ from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Positiv
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, check_least, text_of
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, check_least, extent, text_of
 from viewsmith.estimator.resolve import packages_of, part_options
-from viewsmith.estimator.rows import extent
 from viewsmith.methods.contrastive.estimator import PRESETS as SIMCLR
 from viewsmith.methods.pinda.training import Noise, PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise

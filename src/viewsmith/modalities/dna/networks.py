@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
+from viewsmith.core.tensors import on_host
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, Alphabet, word_length
 from viewsmith.networks import dictionary
 from viewsmith.networks.base import (

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import Bounds, register
+from viewsmith.core.tensors import on_host
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_encoder, timm_scaling
 from viewsmith.networks.base import EncoderContext, PartContext, Reference
 from viewsmith.networks.dictionary import CHANNELS, PatchResponses, channel_axes

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.core.device import constant
+from viewsmith.core.tensors import constant
 from viewsmith.views.base import rand
 
 LUMA = (0.299, 0.587, 0.114)

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.core.device import constant, on_host
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
+from viewsmith.core.tensors import constant, on_host
 from viewsmith.modalities.images.operations import blur, crop, random_boxes, recolor, solarize
 from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker, at, rand
 

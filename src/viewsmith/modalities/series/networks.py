@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.device import on_host
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.rows import RowSource
+from viewsmith.core.tensors import on_host
 from viewsmith.modalities.dna.networks import SequenceCNN
 from viewsmith.networks.base import EncoderContext, PartContext
 from viewsmith.networks.features import Features

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.device import HostNumbers
 from viewsmith.core.distributed import check_time, together
 from viewsmith.core.errors import InputError, check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.samples import Rows, some_rows
+from viewsmith.core.tensors import HostNumbers
 from viewsmith.networks.base import MLP, eval_mode
 from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, at, rand, randint, randn
 from viewsmith.views.neighbors import NeighborGraph, Space

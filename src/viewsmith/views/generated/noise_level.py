@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
 from viewsmith.losses.quality import foreground_map
-from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
+from viewsmith.networks.features import FeatureMap, FrozenMaps
 from viewsmith.views.neighbors import nearest_neighbors
 
 #: Fraction of all patches that count as foreground (the paper's "approximately 40 %").
