@@ -13,10 +13,10 @@ from quick_reports import FirstAxes
 from viewsmith.core.registry import entries
 
 SMALLER = {
-    "viewsmith.modalities.images.patches.SAMPLED": 2_000,
-    "viewsmith.modalities.images.patches.ROUNDS": 3,
-    "viewsmith.modalities.images.patches.CENTERS": 96,
-    "viewsmith.modalities.images.patches.COMPONENTS": 32,
+    "viewsmith.modalities.images.features.SAMPLED": 2_000,
+    "viewsmith.modalities.images.features.ROUNDS": 3,
+    "viewsmith.modalities.images.features.CENTERS": 96,
+    "viewsmith.modalities.images.features.COMPONENTS": 32,
     "viewsmith.methods.discovery.images.SURROGATES": 40,
     "viewsmith.methods.discovery.images.MORE": 100,
     "viewsmith.methods.discovery.images.NULL": 100,
@@ -52,7 +52,7 @@ def smaller() -> Iterator[None]:
 #: What the closed form, tests of symmetries and maps of a report do less of, by module and name.
 CLOSED = {
     "viewsmith.networks.projected": {"SPANNING": 128, "FEW": 64},
-    "viewsmith.networks.dictionary": {"SAMPLED": 2_000},
+    "viewsmith.networks.features": {"SAMPLED": 2_000},
     "viewsmith.methods.linear_contrast.training": {"RIDGES": (0.1, 0.3)},
     "viewsmith.workflows.views_table": {"DIRECTIONS": 64, "RIDGES": (0.1, 0.3)},
     "viewsmith.evaluation.symmetries": {"FOLDS": 2, "DRAWS": 20},

@@ -66,8 +66,7 @@ from viewsmith.evaluation.baselines import BaselineContext, pca
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.methods.linear_contrast.training import LinearContrastMethod
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.series.networks import MiniRocket
-from viewsmith.modalities.series.sound import LogMelPatches, mel_filters
+from viewsmith.modalities.series.networks import LogMelPatches, MiniRocket, mel_filters
 from viewsmith.networks import PartContext
 from viewsmith.views import ViewMaker
 

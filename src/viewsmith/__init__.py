@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA", "load"]
 _PLACES = dict.fromkeys(__all__, "methods.loading")
 __all__ += ["__version__", "push", "report"]
-_PLACES |= {"__version__": "core", "push": "workflows.hub", "report": "workflows.runs"}
+_PLACES |= {"__version__": "core", "push": "workflows.export", "report": "workflows.runs"}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ import itertools
 import torch
 
 from viewsmith.core import derive_seed, stream
-from viewsmith.core.random import global_streams
+from viewsmith.core.tensors import global_streams
 
 
 def test_seeds_have_fixed_values():

@@ -11,8 +11,7 @@ import torch
 from view_cache_toys import ROWS, Toy, job, record
 
 from refusals import refusal
-from viewsmith.core.random import derive_seed
-from viewsmith.core.tensors import load_tensors, save_tensors
+from viewsmith.core.tensors import derive_seed, load_tensors, save_tensors
 from viewsmith.data.options import LARGEST_LEVEL, check_noise, parse_shard
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.methods.genview.parts import find_levels

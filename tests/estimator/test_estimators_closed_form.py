@@ -14,7 +14,7 @@ SHORT = {"epochs": 2, "batch_size": 20, "random_state": 0}
 @pytest.fixture(autouse=True)
 def few_patches(monkeypatch):
     """Dictionaries that are fitted to fewer patches, in less time."""
-    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 1_000)
+    monkeypatch.setattr("viewsmith.networks.features.SAMPLED", 1_000)
 
 
 KINDS = {

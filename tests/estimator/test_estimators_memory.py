@@ -11,7 +11,7 @@ import torch
 from crl_tac_toys import TINY
 from located_toys import bright, pointing
 from viewsmith import CRLTAC
-from viewsmith.core.random import stream
+from viewsmith.core.tensors import stream
 
 
 @pytest.mark.parametrize("output", ["representation", "projection"])

@@ -8,7 +8,7 @@ import torch
 
 from cases import slow
 from viewsmith import Contrastive, PiNDA
-from viewsmith.core.random import stream
+from viewsmith.core.tensors import stream
 from viewsmith.estimator import resolve as module
 
 SHORT = {"epochs": 2, "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}

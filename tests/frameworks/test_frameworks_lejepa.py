@@ -7,7 +7,7 @@ import torch
 from framework_cases import AnySize, B, assert_value_and_gradient, build, pair, trainable
 from torch import nn
 
-from viewsmith.core.random import stream
+from viewsmith.core.tensors import stream
 from viewsmith.frameworks import LeJEPA, lejepa
 from viewsmith.losses import random_directions
 from viewsmith.views import PositivePair

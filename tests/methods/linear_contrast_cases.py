@@ -5,8 +5,8 @@ import datetime
 import torch
 
 from drawn import draw
-from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods import LinearContrastMethod
+from viewsmith.methods.linear_contrast.training import LinearContrastFramework
 from viewsmith.networks.features import Features
 from viewsmith.networks.projected import ProjectedFeatures
 from viewsmith.views import GaussianNoise, PairMaker

@@ -11,7 +11,7 @@ from torch import nn
 from cases import slow
 from slow_info_max import series, slow_bound, slow_info_max, slow_recurrence, slow_sampled
 from viewsmith.core import Optimizer
-from viewsmith.core.random import stream
+from viewsmith.core.tensors import stream
 from viewsmith.losses.info_max import MIN_NORM, entropy, on_sphere
 from viewsmith.networks import CropCNN, CropScores
 from viewsmith.training import Trainer

@@ -9,7 +9,7 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith.core.errors import InputError
-from viewsmith.core.random import stream
+from viewsmith.core.tensors import stream
 from viewsmith.methods.crl_tac.channel import AugmentationChannel, nonzero
 from viewsmith.methods.crl_tac.transforms import Masks
 from viewsmith.views import Functions

@@ -15,7 +15,7 @@ from refusals import refusal
 from slow_info_max import slow_sampled
 from small_searches import smaller
 from viewsmith import CRLTAC
-from viewsmith.core.random import derive_seed
+from viewsmith.core.tensors import derive_seed
 from viewsmith.losses.info_max import entropy
 from viewsmith.methods.crl_tac import building
 from viewsmith.methods.crl_tac.figures import box_gallery

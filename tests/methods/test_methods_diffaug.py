@@ -8,7 +8,7 @@ from diffaug_cases import LABELS, D, M, N, Stop, X, batch, changed, diffaug, tra
 
 from refusals import refusal
 from viewsmith.core import Optimizer
-from viewsmith.core.random import derive_seed, stream
+from viewsmith.core.tensors import derive_seed, stream
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import Identity

@@ -9,7 +9,7 @@ from refusals import refusal
 from small_searches import smaller
 from viewsmith import Discovery
 from viewsmith.data.any_size import Samples, as_images, by_content, read_samples
-from viewsmith.modalities.images.patches import unit_of
+from viewsmith.modalities.images.features import unit_of
 from viewsmith.workflows.discover import discover_to
 
 pytestmark = pytest.mark.usefixtures("small_searches")

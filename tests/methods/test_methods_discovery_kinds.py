@@ -8,8 +8,17 @@ import pytest
 from viewsmith import Discovery
 from viewsmith.data.any_size import as_images
 from viewsmith.methods.discovery.contrast import choose_windows, folds
-from viewsmith.methods.discovery.image_kinds import COUNT, SMALL, filling, fills, small
-from viewsmith.methods.discovery.image_parts import agreement, boxes_of, windows_apart, without
+from viewsmith.methods.discovery.image_parts import (
+    COUNT,
+    SMALL,
+    agreement,
+    boxes_of,
+    filling,
+    fills,
+    small,
+    windows_apart,
+    without,
+)
 from viewsmith.methods.discovery.images import PARTS, Rest, random_phases
 from viewsmith.methods.discovery.report import SHOWN, _spread, _summary, write_parts_report
 

@@ -10,7 +10,7 @@ from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import BYOL, SimCLR
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods import ContrastiveMethod, GenViewMethod
-from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.methods.genview.parts import ViewQuality
 from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import MLP
 from viewsmith.networks.base import cosine_momentum

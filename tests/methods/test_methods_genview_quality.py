@@ -8,7 +8,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.losses.quality import attention_pools, foreground_map, map_pools, pair_quality
-from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.methods.genview.parts import ViewQuality
 from viewsmith.modalities.images.encoders import SmallCNN
 from viewsmith.modalities.images.operations import crop
 from viewsmith.networks.base import MLP

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from viewsmith.core.errors import InputError
-from viewsmith.modalities.images.features import ImagePatches, channel_statistics, shrinks_by
-from viewsmith.modalities.images.patches import as_pixels, unit_of
+from viewsmith.modalities.images.features import ImagePatches, as_pixels, channel_statistics, shrinks_by, unit_of
 from viewsmith.networks import PartContext
 
 

@@ -9,8 +9,14 @@ import torch
 from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
 from drawn import draw
-from viewsmith.modalities.series.networks import MiniRocket, dilations
-from viewsmith.modalities.series.sound import ContourStatistics, LogMelPatches, between_silences, statistics
+from viewsmith.modalities.series.networks import (
+    ContourStatistics,
+    LogMelPatches,
+    MiniRocket,
+    between_silences,
+    dilations,
+    statistics,
+)
 from viewsmith.networks import PartContext
 
 

@@ -12,8 +12,14 @@ from viewsmith import CRLTAC, Contrastive, Discovery, LinearContrast
 from viewsmith.core.registry import entries, find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.modality import channel_statistics, lengths, padded, reversed_in_time
-from viewsmith.modalities.series.networks import ChannelScaler, MiniRocket, RecordingCNN, known_points, last_points
-from viewsmith.modalities.series.sound import LogMelPatches
+from viewsmith.modalities.series.networks import (
+    ChannelScaler,
+    LogMelPatches,
+    MiniRocket,
+    RecordingCNN,
+    known_points,
+    last_points,
+)
 from viewsmith.modalities.series.views import Jitter, Speed, TimeWindow
 from viewsmith.networks.base import PartContext
 from viewsmith.views.base import ViewContext

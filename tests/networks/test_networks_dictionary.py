@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from drawn import draw
-from viewsmith.networks.dictionary import PatchResponses, fit_dictionary, patches_at
+from viewsmith.networks.features import PatchResponses, fit_dictionary, patches_at
 
 
 def slow_dictionary(patches, start, rounds):
@@ -84,7 +84,7 @@ def slow_responses(module, x, filters, offset):
     ],
 )
 def test_responses_of_a_slow_loop(monkeypatch, size, patch, stride, regions, contrast):
-    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 500)
+    monkeypatch.setattr("viewsmith.networks.features.SAMPLED", 500)
     x = torch.randn(20, 2, *size, generator=draw(1)) + 1
     module = PatchResponses(2, size, patch=patch, centers=7, stride=stride, regions=regions, contrast=contrast)
     module.fit(x, draw(0))
@@ -96,7 +96,7 @@ def test_responses_of_a_slow_loop(monkeypatch, size, patch, stride, regions, con
 
 
 def test_the_fitted_dictionary_is_that_of_the_drawn_patches(monkeypatch):
-    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 300)
+    monkeypatch.setattr("viewsmith.networks.features.SAMPLED", 300)
     x = torch.randn(10, 2, 9, 11, generator=draw(1))
     module = PatchResponses(2, (9, 11), patch=(3, 4), centers=6, stride=2, regions=(2, 2))
     module.fit(x, draw(5))

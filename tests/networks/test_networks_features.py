@@ -28,7 +28,7 @@ ODD = [(m, n, shape) for m, n in CASES for shape in SHAPES[m]]
 @pytest.fixture(autouse=True)
 def few_patches(monkeypatch):
     """Dictionaries of patches that are fitted to fewer of them, in less time."""
-    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 1_000)
+    monkeypatch.setattr("viewsmith.networks.features.SAMPLED", 1_000)
 
 
 def built(modality, name, shape=None, **options):

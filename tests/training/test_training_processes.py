@@ -13,7 +13,7 @@ from training_toys import BATCH, SEED, N, apart, make_contrastive, make_players,
 from viewsmith.core import Optimizer, distributed
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods import GenViewMethod
-from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.methods.genview.parts import ViewQuality
 from viewsmith.training import Callback, CheckpointFolder, History, Trainer, engine
 from viewsmith.views import Identity, Neighbors
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from viewsmith.core.samples import Samples
-from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.methods.genview.parts import ViewQuality
 from viewsmith.views.generated.diffusion_views import ViewCache, choose_among, choose_views
 
 

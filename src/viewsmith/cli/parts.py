@@ -25,7 +25,7 @@ from viewsmith.cli.options import (
     names,
     with_flags,
 )
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import check_declared
 from viewsmith.data import places
 from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags, check_modality
@@ -63,10 +63,8 @@ def discover(
     )
     if "windows" in given:
         sides = names(given["windows"])
-        if not all(side.isdecimal() for side in sides):
-            raise InputError(
-                f"--windows is {given['windows']!r}, expected whole numbers separated by commas, such as 4,7"
-            )
+        expected = "whole numbers separated by commas, such as 4,7"
+        check(all(side.isdecimal() for side in sides), "--windows", repr(given["windows"]), expected)
         options["windows"] = [int(side) for side in sides]
     with flags_of_discovery():
         for name in given:
@@ -205,7 +203,7 @@ def symmetries(
     from viewsmith.evaluation.symmetries import symmetries as tested
 
     if option is not None and values is not None:
-        from viewsmith.workflows.views import strength_curve
+        from viewsmith.workflows.generate import strength_curve
 
         found = strength_curve(dataset, option, _numbers(values), views, seed=seed)
     else:

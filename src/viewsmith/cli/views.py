@@ -10,7 +10,7 @@ from typer import Argument, Option
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import OF_RECORDINGS, Data, Json, Seed, check_out, data_options, flag_of, names, with_flags
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import texts_of
 from viewsmith.data.options import GeneratorOptions, parse_shard
 from viewsmith.data.places import VIEW_CACHE, check_view_cache, check_views_path
@@ -46,13 +46,13 @@ def views(
                 f"--out is {str(out)!r}, and views of a view cache are written to a file that ends in .npz"
             )
         from viewsmith.data.view_cache import ViewCacheFolder
-        from viewsmith.workflows.views import views_of_cache
+        from viewsmith.workflows.generate import views_of_cache
 
         arrays = views_of_cache(ViewCacheFolder(run), data, n, **read)
     else:
         options.check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
         model, dataset = early.model_and_data(run, data, read)
-        from viewsmith.workflows.views import views_of_model
+        from viewsmith.workflows.generate import views_of_model
 
         arrays = views_of_model(model, dataset, n, split=split, seed=seed)
     from viewsmith.core.files import target_of
@@ -148,11 +148,10 @@ def views_table(
     of the train rows, with --groups on whole groups, and the gain over the features without views. Only train rows are
     read. Without labels the table tells only that mirrors and turns with a ratio of 1.25 or more harm.
     """
-    if out is not None and out.suffix.lower() not in (".csv", ".json"):
-        raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .csv or .json")
+    written = out is None or out.suffix.lower() in (".csv", ".json")
+    check(written, "--out", repr(str(out)), "a file name that ends in .csv or .json")
     asked = None if views is None else names(views)
-    if asked == []:
-        raise InputError(f"--views is {views!r}, expected names separated by commas, such as crop,light")
+    check(asked != [], "--views", repr(views), "names separated by commas, such as crop,light")
     early.check_names("view maker", base.split("+") if base else [])
     early.check_paths(data=data, read=read, file=out)
     if out is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from viewsmith.core.errors import InputError, MissingExtra, TrainingError
 
 if TYPE_CHECKING:
-    from viewsmith.core.random import derive_seed, stream
     from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+    from viewsmith.core.tensors import derive_seed, stream
 
 __all__ = ["Batch", "InputError", "Method", "MissingExtra", "Optimizer", "Phase", "TrainingError", "Update"]
 __all__ += ["derive_seed", "stream"]
@@ -30,5 +30,5 @@ def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 # On use: errors and files are also used without torch (by `viewsmith --help`), which is slow to import.
 __getattr__ = lazily(
     __name__,
-    {"viewsmith.core.random": "derive_seed stream", "viewsmith.core.schedule": "Batch Method Optimizer Phase Update"},
+    {"viewsmith.core.tensors": "derive_seed stream", "viewsmith.core.schedule": "Batch Method Optimizer Phase Update"},
 )

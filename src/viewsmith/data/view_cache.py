@@ -16,9 +16,8 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path, read_json, write_json_atomic
-from viewsmith.core.random import derive_seed
 from viewsmith.core.rows import RowSource, stamp
-from viewsmith.core.tensors import DamageError, load_tensors, position_of, read_tensors, save_tensors
+from viewsmith.core.tensors import DamageError, derive_seed, load_tensors, position_of, read_tensors, save_tensors
 from viewsmith.data.places import VIEW_CACHE, check_view_cache
 from viewsmith.data.reading import Claims
 

@@ -105,7 +105,7 @@ def write_npz(
 ) -> None:
     """Write an .npz archive, atomically: arrays, and the next n rows of a stream."""
     kind = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", kind) as archive:
+    with atomic_path(path) as temporary, temporary.open("wb") as whole, zipfile.ZipFile(whole, "w", kind) as archive:
         for name, member in members.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
                 if isinstance(member, tuple):

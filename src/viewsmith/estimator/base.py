@@ -82,7 +82,7 @@ from viewsmith.estimator.resolve import check_modality, check_objects, resolved,
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables import table_of
 from viewsmith.reports import Figure, MapPlot, ReportContent, png_files
-from viewsmith.reports.maps import LAYOUTS, plot_map
+from viewsmith.reports.figure import LAYOUTS, plot_map
 from viewsmith.training.run import RunFolder
 
 PICTURED = 500  # rows

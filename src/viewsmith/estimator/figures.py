@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.random import stream
 from viewsmith.core.registry import get
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.schedule import Method
+from viewsmith.core.tensors import stream
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
 from viewsmith.data.view_cache import ViewCacheFolder
@@ -24,7 +24,7 @@ from viewsmith.modalities import Modality, check_labels, modality_of
 from viewsmith.modalities.base import Picture
 from viewsmith.reports import Figure, draw_gallery, draw_map, draw_similarities, draw_violins, two_dimensional_map
 from viewsmith.reports.charts import match_sample_shape
-from viewsmith.reports.maps import sample_of_rows
+from viewsmith.reports.figure import sample_of_rows
 from viewsmith.views.base import ViewContext, ViewMaker
 
 COMPARED = 400  # samples whose views are compared

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.distributed import time_limit
 from viewsmith.core.errors import InputError, pluralize, say, warn
-from viewsmith.core.random import stream
 from viewsmith.core.rows import PREPARATION, RowSource, return_blocks
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
-from viewsmith.core.tensors import load_weights
+from viewsmith.core.tensors import load_weights, stream
 from viewsmith.data.reading import is_table
 from viewsmith.estimator.inputs import described
 from viewsmith.estimator.plan import BuildContext, TrainingData, row_hashes, training_rows, unscaled

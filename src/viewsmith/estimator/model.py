@@ -16,11 +16,10 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check
-from viewsmith.core.random import derive_seed, global_streams
 from viewsmith.core.registry import find, get, names
 from viewsmith.core.samples import Rows, mapped
 from viewsmith.core.schedule import Method, Optimizer
-from viewsmith.core.tensors import load_tensors, load_weights
+from viewsmith.core.tensors import derive_seed, global_streams, load_tensors, load_weights
 from viewsmith.data.places import downloaded
 from viewsmith.estimator.options import MODULE, check_given_again, check_part_options, check_renamed
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe, text_of

@@ -24,11 +24,11 @@ from viewsmith.core import __version__, distributed
 from viewsmith.core.errors import InputError, error_text, warn
 from viewsmith.core.files import read_mapped, write_mapped
 from viewsmith.core.progress import with_progress
-from viewsmith.core.random import stream
 from viewsmith.core.registry import Entry, Kind, get
 from viewsmith.core.rows import ArrayRows, RowSource, row_blocks, too_large_for_memory
 from viewsmith.core.samples import Rows, Samples, batches, block_size, blocks, evenly_spaced, shared_tensor
 from viewsmith.core.schedule import Method
+from viewsmith.core.tensors import stream
 from viewsmith.data.map_style import is_map_style
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.options import MODULE, check_options, places, schema, slots

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.distributed import check_time, together
 from viewsmith.core.errors import InputError, join_names, pluralize, warn
-from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.rows import too_large_for_memory
+from viewsmith.core.tensors import derive_seed, stream
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.options import (
     FRAMEWORK_OPTIONS,

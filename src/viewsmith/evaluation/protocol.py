@@ -13,7 +13,7 @@ from scipy.special import comb, xlogy
 
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, warn
-from viewsmith.core.random import stream
+from viewsmith.core.tensors import stream
 from viewsmith.data.labels import MISSING, Target, missing_labels, numbers_of, partial_labels, without_label
 from viewsmith.evaluation.linear import fit_linear, fit_ridge, standardize, train_softmax
 from viewsmith.evaluation.neighbors import Metric, majority, neighbors

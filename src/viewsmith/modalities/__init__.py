@@ -22,7 +22,7 @@ LATER["encoder"] += [
 LATER["view maker"] += ["viewsmith.modalities.vectors.thinning"]
 LATER["features"] += [
     f"viewsmith.modalities.{each}"
-    for each in ("vectors.networks", "images.features", "dna.networks", "series.networks", "series.sound")
+    for each in ("vectors.networks", "images.features", "dna.networks", "series.networks")
 ]
 
 __all__ = [

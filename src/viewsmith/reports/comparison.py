@@ -17,8 +17,7 @@ from viewsmith.evaluation.leaderboard import (
     too_few_labels,
 )
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
-from viewsmith.reports.figure import PALETTE, Picture, new_axes, shorten
-from viewsmith.reports.maps import draw_map
+from viewsmith.reports.figure import PALETTE, Picture, draw_map, new_axes, shorten
 from viewsmith.reports.report import render
 from viewsmith.reports.verdict import protocol_title
 

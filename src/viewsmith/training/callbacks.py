@@ -22,8 +22,8 @@ from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, MissingExtra, TrainingError, error_text, one_line, pluralize, warn
 from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import NotebookBar, in_notebook
-from viewsmith.core.random import stream
 from viewsmith.core.rows import resident_bytes, return_freed_memory
+from viewsmith.core.tensors import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, told_apart, uniformity, view_distance
 from viewsmith.training.engine import Callback, Status, Trainer
 from viewsmith.training.run import json_line

@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.distributed import OutOfTime, check_time, time_limit, together
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.core.random import derive_seed, global_streams
 from viewsmith.core.rows import TRAINING, return_blocks, return_freed_memory
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Batch, Method, Phase, Update
-from viewsmith.core.tensors import load_weights, on_host
+from viewsmith.core.tensors import derive_seed, global_streams, load_weights, on_host
 from viewsmith.training import updates
 from viewsmith.training.run import CheckpointFolder
 from viewsmith.training.updates import Compiled, Passes, ReplayedPasses
@@ -68,7 +67,7 @@ class Trainer:
     ----------
     method : Method
     seed : int
-        All random streams are derived from it; see `viewsmith.core.random`.
+        All random streams are derived from it; see `viewsmith.core.tensors`.
     batch_size : int
         Samples per step over all processes; at most the number of rows is used.
     device : torch.device or str

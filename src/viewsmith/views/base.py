@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, check_weight
-from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.schedule import Batch
+from viewsmith.core.tensors import stream
 from viewsmith.networks.base import PartContext, eval_mode
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.

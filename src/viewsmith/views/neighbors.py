@@ -14,9 +14,8 @@ from torch import Tensor
 
 from viewsmith.core.distributed import check_time, together, world_size
 from viewsmith.core.errors import check
-from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, apply_in_blocks
-from viewsmith.core.tensors import on_host
+from viewsmith.core.tensors import on_host, stream
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.views.base import PrecomputedGraph, ViewMaker, randint

@@ -34,7 +34,7 @@ from viewsmith.evaluation.protocol import REPEATED, check_protocols, scored_rows
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.base import works_in
 from viewsmith.reports.comparison import render_comparison
-from viewsmith.reports.maps import sample_of_rows
+from viewsmith.reports.figure import sample_of_rows
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows import runs
 

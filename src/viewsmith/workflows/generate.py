@@ -1,5 +1,6 @@
 """Generate the view cache of a data set: the diffusion model of a DiffAug run, trained within a time budget, as a
-generator; precomputed views; cleanup after errors."""
+generator; precomputed views; cleanup after errors. Views as arrays for the command ``viewsmith views``, and what their
+strength does to samples."""
 
 import contextlib
 import math
@@ -16,19 +17,22 @@ import torch
 from torch import Tensor
 
 from viewsmith.core import __version__
-from viewsmith.core.errors import InputError, StoppedEarly, printable
+from viewsmith.core.errors import InputError, StoppedEarly, check, printable
 from viewsmith.core.registry import declare
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.core.samples import apply_in_blocks, take_rows
-from viewsmith.data import Dataset
+from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.options import BLOCKS, GeneratorOptions, check_noise
 from viewsmith.data.readers.folders import SUFFIXES, read_images
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
+from viewsmith.data.write import RowStream
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.model import check_has_generator
 from viewsmith.estimator.plan import fingerprint, unscaled
 from viewsmith.estimator.resolve import default_epochs
+from viewsmith.evaluation.symmetries import SAMPLES, Symmetries, symmetries
+from viewsmith.methods.contrastive.estimator import Contrastive
 from viewsmith.methods.diffaug.estimator import DiffAug
 from viewsmith.methods.diffaug.training import DiffAugMethod
 from viewsmith.methods.genview import parts
@@ -36,12 +40,12 @@ from viewsmith.methods.genview.clip import GUIDANCE, STEPS, StableUnCLIP
 from viewsmith.methods.genview.parts import (
     FeatureExtractor,
     ViewGenerator,
+    ViewQuality,
     check_foreground,
     describe_extractor,
     generate,
     uses_extractor,
 )
-from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.modalities.images.modality import Images
@@ -49,7 +53,7 @@ from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.training.run import RunFolder
 from viewsmith.views.generated.diffusion_views import choose_among
 from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
-from viewsmith.workflows.runs import OF_CELLS, data_record, load_run
+from viewsmith.workflows.runs import OF_CELLS, data_record, load_run, split_rows
 
 
 # ---- generators ----
@@ -499,3 +503,64 @@ def _removed_on_error(cache: ViewCacheFolder) -> Iterator[None]:
                 generator.path.rmdir()
             cache.remove()
         raise
+
+
+DEFAULT_VIEWS = 4
+
+
+def views_of_model(
+    model: ViewsmithEstimator, dataset: Dataset, n: int | None, *, split: str = "train", seed: int | None = None
+) -> dict[str, Any]:
+    """Views of the training or test rows of a data set by a fitted model."""
+    rows, index = split_rows(dataset, split)
+    pool = None if split == "train" else dataset.x_train
+    if isinstance(rows, RowSource) and model.streams_views:
+        made = model.view_blocks(rows, n or DEFAULT_VIEWS, random_state=seed, pool=pool)
+        return {"index": index, "views": (RowStream(made, len(rows)), len(rows))}
+    if isinstance(rows, RowSource):
+        rows = np.asarray(rows)
+    return {"index": index} | model.described_views(rows, n, random_state=seed, pool=pool)
+
+
+def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: Any) -> dict[str, Any]:
+    """Samples and their views in a view cache."""
+    record = cache.read_record()["data"]
+    of_cells = {name: record[name] for name in OF_CELLS if name in record}
+    dataset = load_dataset(data, modality=record["modality"], **of_cells, **options)
+    rows = dataset.fit_rows(record["transductive"])
+    if fingerprint(rows) != record["fingerprint"]:
+        raise InputError(
+            f"the view cache {cache.path} is of other rows than those of {data}: give the data it was made from"
+        )
+    sources = cache.sources(n)
+    index = np.arange(len(rows)) if record["transductive"] else split_rows(dataset, "train")[1]
+    known = {name: cache.read(name)[:, : len(sources)].numpy() for name in ("level", "quality")}
+    views = RowStream(_together(sources), len(rows)), len(rows)
+    samples = (RowStream(rows.blocks(), len(rows)), len(rows)) if isinstance(rows, RowSource) else rows
+    return {"samples": samples, "views": views, "index": index, **known, "tolerance": cache.read("tolerance").numpy()}
+
+
+def _together(sources: Sequence[RowSource]) -> Iterator[np.ndarray]:
+    """Block by block, the rows of several sources beside each other: (b, K, ...)."""
+    for blocks in zip(*(source.blocks() for source in sources), strict=True):
+        yield np.stack(blocks, axis=1)
+
+
+def strength_curve(
+    dataset: Dataset, option: str, values: Sequence[float], views: str = "auto", *, seed: int = 0
+) -> Symmetries:
+    """Distance ratio and "told apart" of views at values of an option, after one step of `contrastive` each."""
+    expected = "an option of views, such as noise_strength: viewsmith methods"
+    check(option in Contrastive().get_params(), "option", repr(option), expected)
+    rows = np.sort(np.random.default_rng(seed).permutation(dataset.train_index)[:SAMPLES])
+    x = np.asarray(dataset.x[rows])
+    found = Symmetries()
+    for value in values:
+        given: dict[str, Any] = {option: value, "view_maker": views, "modality": dataset.modality}
+        model = Contrastive(**given, epochs=1, batch_size=64, max_rows=64, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about a training that is none
+            model.fit(x)
+        drawn = {f"{option} {value:g}": lambda part, model=model: model.views(part, 1)[:, 0]}
+        found += symmetries(x, dataset.modality, drawn, seed=seed)
+    return found

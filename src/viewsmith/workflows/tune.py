@@ -19,8 +19,8 @@ import tomli_w
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, require
 from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table, with_progress
-from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find, parse_range
+from viewsmith.core.tensors import derive_seed
 from viewsmith.data import Dataset
 from viewsmith.data.dataset import validation_split
 from viewsmith.data.options import ModelDataOptions

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.progress import html_table
-from viewsmith.core.random import stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
+from viewsmith.core.tensors import stream
 from viewsmith.data.labels import Target, missing_labels, numbers_of, without_label
 from viewsmith.estimator.fitting import scale
 from viewsmith.estimator.inputs import given_to_fit, signal_of

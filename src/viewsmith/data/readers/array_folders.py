@@ -1,18 +1,23 @@
-"""Reader of folders of .npy files, a sample each: images, recordings or vectors."""
+"""Readers of folders of files that are a sample each: .npy files of images, recordings or vectors, and text tables of
+which each is a recording, a row for each moment."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, pluralize
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import ARRAYS
+from viewsmith.data.places import ARRAYS, TEXT_TABLES
 from viewsmith.data.readers.array_recordings import has_time, recording_of
 from viewsmith.data.readers.arrays import OTHERS, read_set
 from viewsmith.data.readers.folders import read_folder
-from viewsmith.data.reading import FileContents, reader, reading
-from viewsmith.data.recordings import OPTIONS, files_of, name_in, samples_of, stay_on_disk
+from viewsmith.data.readers.signals import by_moments, in_order, rate_of
+from viewsmith.data.readers.text_tables import text_frame
+from viewsmith.data.reading import FileContents, by_ending, reader, reading
+from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of, stay_on_disk
+from viewsmith.data.unread import names_of_times, refuse_folder
 
 #: Names of files that have all samples, or those of a split, beside which others have the labels.
 OF_ALL = {each.lower() for name in ("X", "X_train") for each in (name, *OTHERS[name])}
@@ -72,3 +77,66 @@ def read_arrays_of_folder(path: Path, request: DataOptions) -> FileContents:
     names, labels = [name_in(path, file) for file, _ in files], [label for _, label in files]
     y = None if labels[0] is None else np.array(labels)
     return FileContents(np.stack(rows), y, n_train, row_names=names)
+
+
+@reader(
+    "trials",
+    in_folders=TEXT_TABLES,
+    help="text tables that are a recording each, a row for each moment; with labels by folders or in a table of names",
+    noun="a folder of text tables",
+    modality="series",
+    options=(*OPTIONS, "time", "header"),
+    example="trials/ --modality series",
+)
+def read_trials(path: Path, request: DataOptions) -> FileContents:
+    """Recordings (n, channels, time), of which the columns are channels; one that is named a time gives the rate."""
+    files, n_train = files_of(path, TEXT_TABLES)
+    if request.modality != "series":
+        try:
+            refuse_folder(path, by_ending())
+        except InputError as error:
+            raise InputError(f"{error}; if each is a recording, a row for each moment: --modality series") from error
+    train = {file for file, _ in files[:n_train]} if n_train is not None else None
+    inner = any(file.parent != path for file, _ in files)  # then tables beside the folders are about the recordings
+    files = [each for each in files if not (_is_about(each[0], request) or (inner and each[0].parent == path))]
+    n_train = None if train is None else sum(file in train for file, _ in files)
+    recordings, channels, left = list[Recording](), list[str](), set[str]()
+    time, in_files = request.or_fitted("time"), None
+    for file, label in files:
+        frame, options = text_frame(file, request)
+        if not recordings:
+            request = replace(request, header=options.get("header", "yes"))  # as that of the first file, which says it
+            if time is not None and time not in frame.columns:
+                hint = suggest(time, list(frame.columns), "its columns are")
+                raise InputError(f"{file} has no column {one_line(time, 60)!r}, given as time; {hint}")
+            time = time or next(iter(names_of_times(frame.columns)), None)
+            text = {name for name in frame.columns if frame[name].dtype.kind not in "biuf"}
+            left = text - {time}
+            in_files = request.or_fitted("label") if request.or_fitted("label") in frame.columns else None
+            channels = [name for name in frame.columns if name not in {*left, *request.drop, time, in_files}]
+            if time is None and len(channels) > 1 and (ordered := in_order(frame, channels)) is not None:
+                warn(
+                    f"{file}: column {ordered} is in order in all {len(frame):,} rows, as times and wave numbers are, "
+                    f"and is taken as a channel: if it is one of these, --time {one_line(ordered, 40)}"
+                )
+        if absent := [name for name in (*channels, time) if name is not None and name not in frame.columns]:
+            raise InputError(
+                f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
+                "has: expected tables with equal columns"
+            )
+        columns = {"id": None, "groups": None, "time": time, "label": in_files}
+        (found,) = by_moments(frame, channels, columns, str(file), rate_of(request), told=bool(recordings))
+        label = found.label if in_files else label
+        recordings.append(replace(found, name=name_in(path, file), label=label))
+    if request.schema is None:
+        say(f"{path}: {len(recordings):,} recordings, whose channels are the columns {name_list(channels)}")
+    if left:
+        warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
+    made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
+    kept = {"header": request.header, "time": time, "encoding": options.get("encoding")}
+    return replace(made, options=made.options | {name: value for name, value in kept.items() if value is not None})
+
+
+def _is_about(file: Path, request: DataOptions) -> bool:
+    """Whether a file of the folder is the table of labels, or a text about the data."""
+    return file.stem.lower() == "readme" or (request.labels is not None and file.samefile(request.labels))

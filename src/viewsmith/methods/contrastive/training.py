@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows, evenly_spaced
 from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.tensors import derive_seed
 from viewsmith.frameworks import Framework
 from viewsmith.methods.linear_contrast.training import LinearContrastMethod
 from viewsmith.networks.base import eval_mode, is_static

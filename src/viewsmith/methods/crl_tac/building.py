@@ -14,9 +14,9 @@ from torch import Tensor
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, check
-from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
+from viewsmith.core.tensors import derive_seed, stream
 from viewsmith.data.any_size import as_images
 from viewsmith.estimator.plan import Facts, TrainingData, check_crops
 from viewsmith.estimator.resolve import mean_of_processes, part_options, train_briefly

@@ -14,12 +14,12 @@ from torch import Tensor
 from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images, reduced
-from viewsmith.methods.discovery import image_kinds, image_parts
+from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.channels import check_photographs, is_photograph
-from viewsmith.modalities.images.patches import CELL, SAMPLED, Patches, fit_patches, sizes_fitting, unit_of
+from viewsmith.modalities.images.features import CELL, SAMPLED, Patches, fit_patches, sizes_fitting, unit_of
 
 
 def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -195,8 +195,8 @@ class ImageSearch(Search):
         """The small kind that stands out most from images with random phases."""
         drawn = rest.drawn(NULL)
         other, _ = self._maps(drawn, np.arange(len(drawn)), "random phases")
-        sides = [side for side in image_kinds.SMALL if side < windows[0]]
-        tried = [image_kinds.small(maps, rest.free, side, self.seed, other, self.max_parts) for side in sides]
+        sides = [side for side in image_parts.SMALL if side < windows[0]]
+        tried = [image_parts.small(maps, rest.free, side, self.seed, other, self.max_parts) for side in sides]
         clear = [found for found in tried if found[0].evidence.recurs(len(tried))]
         return max(clear, key=lambda found: found[0].evidence.gain, default=(None, None))
 
@@ -204,12 +204,12 @@ class ImageSearch(Search):
         self, rest: Rest, maps: np.ndarray, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
         """The kind of the squares that agree best with their cells, if more than in images with random phases."""
-        tried = [image_kinds.filling(maps, rest.free, side, self.seed) for side in windows[:FILLED]]
+        tried = [image_parts.filling(maps, rest.free, side, self.seed) for side in windows[:FILLED]]
         part = max(tried, key=lambda part: part.consistency)
         drawn = rest.drawn(NULL)
         other, whole = self._fresh([part.window], self.reduction)._features(drawn, np.arange(len(drawn)))
-        nothing = image_kinds.filling(other, whole, part.window, self.seed)
-        if not image_kinds.fills(part, nothing):
+        nothing = image_parts.filling(other, whole, part.window, self.seed)
+        if not image_parts.fills(part, nothing):
             return None, None
         found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
         return part, image_parts.null_scores(part, maps, rest.free, found, self.max_parts)

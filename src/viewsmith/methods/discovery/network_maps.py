@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
-from viewsmith.modalities.images.patches import as_pixels, principal_axes, projected
+from viewsmith.modalities.images.features import as_pixels, principal_axes, projected
 from viewsmith.networks.features import FeatureMap
 
 PROBED = 224  # pixels of a side of the image with which the layer is found

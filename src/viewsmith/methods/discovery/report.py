@@ -14,7 +14,7 @@ from viewsmith.core.progress import html_table
 from viewsmith.methods.discovery.motif_models import Motif
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, Alphabet
 from viewsmith.modalities.images.channels import WHITE, pictures, to_pixels
-from viewsmith.modalities.images.patches import CELL
+from viewsmith.modalities.images.features import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
 

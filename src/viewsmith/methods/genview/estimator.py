@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.errors import InputError, warn
-from viewsmith.core.random import stream
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
+from viewsmith.core.tensors import stream
 from viewsmith.data import Dataset
 from viewsmith.data.options import ForegroundMap, check_noise
 from viewsmith.data.view_cache import ViewCacheFolder
@@ -23,7 +23,7 @@ from viewsmith.estimator.figures import cache_gallery
 from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, TrainingData, extent, fingerprint
 from viewsmith.methods.genview import parts
-from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.methods.genview.parts import ViewQuality
 from viewsmith.methods.genview.training import GenViewMethod
 from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.reports import Figure

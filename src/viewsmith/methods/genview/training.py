@@ -20,7 +20,7 @@ from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.contrastive.training import PairMethod
-from viewsmith.methods.genview.quality import Passes, ViewQuality
+from viewsmith.methods.genview.parts import Passes, ViewQuality
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PairMaker, PositivePair
 from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update, take

@@ -8,16 +8,15 @@ from typing import Annotated, Any, ClassVar, Self
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import Bounds, find, names, register
+from viewsmith.core.tensors import derive_seed
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import choose_features, make_features, make_views, modality_in, shrinks
 from viewsmith.estimator.options import MODULE, OF_TRAINING
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, of_record, prepared, recorded, text_of
 from viewsmith.estimator.resolve import resolved
-from viewsmith.frameworks.linear_contrast import LinearContrastFramework
-from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
+from viewsmith.methods.linear_contrast.training import MANY, LinearContrastFramework, LinearContrastMethod, Sums
 from viewsmith.modalities import Modality
 from viewsmith.networks.projected import ProjectedFeatures
 from viewsmith.views.base import PairMaker

@@ -31,14 +31,15 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.progress import with_progress
-from viewsmith.core.random import stream
+from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Method, Phase
+from viewsmith.core.tensors import stream
 from viewsmith.estimator.model import rows_to_fit, shrunken, shrunken_rows
-from viewsmith.frameworks.linear_contrast import LinearContrastFramework
-from viewsmith.losses.gaussian_contrast import critic_weights
-from viewsmith.networks.projected import MOST_CONSTANT, ODDS, leading_axes
-from viewsmith.views.base import PairMaker
+from viewsmith.frameworks.base import Framework, FrameworkContext
+from viewsmith.losses.gaussian_contrast import critic_weights, gaussian_contrast
+from viewsmith.networks.projected import MOST_CONSTANT, ODDS, ProjectedFeatures, leading_axes
+from viewsmith.views.base import PairMaker, PositivePair
 
 VALUES = 2**24  # of samples in a block, at most: a block has several views, and all they are made of
 FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
@@ -259,6 +260,36 @@ class Graph(nn.Module):
     def _mean(self, copies: list[Tensor]) -> Tensor:
         found = torch.stack([self.features.of_block(copy) for copy in copies]).mean(0)
         return found @ self.weights + self.offset
+
+
+@register(
+    "framework",
+    "linear-contrast",
+    help="InfoNCE with the critic of Gaussian views, solved in closed form (linear-contrast)",
+    source="van den Oord et al. 2018; the critic: Ioffe 2006",
+    general=False,
+)
+class LinearContrastFramework(Framework):
+    """The objective that the linear map of features solves; the negatives are the other samples of the batch."""
+
+    encoder: ProjectedFeatures
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__(encoder, nn.Identity())
+
+    @classmethod
+    def build(cls, context: FrameworkContext, **options: Any) -> "LinearContrastFramework":
+        """Build the framework on the map of the context; there is no head."""
+        return cls(context.encoder, **options)
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        return self.encoder.columns(x) if output == "projection" else super().represent(x, output)
+
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,), see `viewsmith.losses.gaussian_contrast`; `progress` has no effect."""
+        self.check_no_local_views(pair)
+        z0, z1 = self.encoder.columns(torch.cat([pair.first, pair.second])).chunk(2)
+        return gaussian_contrast(z0, z1, self.encoder.correlation[: z0.shape[1]])
 
 
 class LinearContrastMethod(Method):

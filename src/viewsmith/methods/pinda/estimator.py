@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.errors import InputError, check, join_names
-from viewsmith.core.random import stream
 from viewsmith.core.registry import Entry, entries, find, names, register
 from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.core.schedule import Method
+from viewsmith.core.tensors import stream
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Positive
 from viewsmith.estimator.base import ViewsmithEstimator

@@ -14,7 +14,6 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.tensors import on_host
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, Alphabet, word_length
-from viewsmith.networks import dictionary
 from viewsmith.networks.base import (
     EncoderContext,
     Latents,
@@ -23,8 +22,7 @@ from viewsmith.networks.base import (
     TimestepEmbedding,
     zero_initialized,
 )
-from viewsmith.networks.dictionary import PatchResponses, patches_at
-from viewsmith.networks.features import Features
+from viewsmith.networks.features import SAMPLED, Features, PatchResponses, patches_at
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 
@@ -383,7 +381,7 @@ class KmersAndWindows(Features):
         width = self.dictionary.patch[1]
         x = F.pad(x, (0, max(0, width - x.shape[2])))
         windows = self._windows(x)
-        each = -(-dictionary.SAMPLED // len(x))
+        each = -(-SAMPLED // len(x))
         left = (torch.rand(len(x), each, generator=generator) * windows[:, None]).long()
         patches = patches_at(x[:, :, None], torch.zeros_like(left), left, 1, width)
         self.dictionary.fit_to(patches, generator)

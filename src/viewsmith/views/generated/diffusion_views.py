@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import broadcast_module
 from viewsmith.core.files import write_mapped
-from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.rows import ArrayRows
 from viewsmith.core.samples import Rows, Samples, apply_in_blocks, block_size, evenly_spaced, take_rows
 from viewsmith.core.schedule import Batch, Optimizer, Step, Update
-from viewsmith.core.tensors import HostNumbers, on_host
+from viewsmith.core.tensors import HostNumbers, derive_seed, on_host, stream
 from viewsmith.losses.nt_xent import unit
 from viewsmith.views.base import Generators, randn
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
