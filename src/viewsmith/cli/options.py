@@ -19,7 +19,7 @@ from typer import Argument, Option
 from typer.core import TyperCommand
 
 from viewsmith.cli import early
-from viewsmith.core.errors import InputError, quoted, warn
+from viewsmith.core.errors import InputError, check, quoted, warn
 from viewsmith.core.registry import Flag, annotations_of, built, entries, find, of_all_parts, texts_of
 from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
@@ -328,8 +328,7 @@ def set_threads(threads: int | None) -> None:
 
 def check_budget(budget: float | None) -> None:
     """Raise InputError unless a number of minutes is above 0."""
-    if budget is not None and not 0 < budget < float("inf"):
-        raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
+    check(budget is None or 0 < budget < float("inf"), "--budget", budget, "a number of minutes above 0")
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> dict[str, Any]:
@@ -382,7 +381,6 @@ def assignments(pairs: Sequence[str], option: str = "--set", form: str = "KEY=VA
     values = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals:
-            raise InputError(f"{option} is {pair!r}, expected {form}: add a value")
+        check(bool(equals), option, repr(pair), f"{form}: add a value")
         values[key.strip().replace("-", "_")] = value.strip()
     return values

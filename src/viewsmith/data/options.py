@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from viewsmith.core.errors import InputError, one_line
+from viewsmith.core.errors import InputError, check, one_line
 from viewsmith.core.registry import Bounds, ColumnRole, Flag, Impute, Normalization, check_declared, texts_of
 
 
@@ -333,8 +333,8 @@ class GeneratorOptions:
         if self.noise is not None:
             check_noise(self.noise)
         name, where = self.name, self.where
-        if name not in BLOCKS or (name == "diffusion" and where):
-            raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
+        known = name in BLOCKS and not (name == "diffusion" and where)
+        check(known, "the generator", repr(name), "unclip:WEIGHTS, diffusion or folder:PATH")
         if name == "unclip" and not where:
             raise InputError(
                 "the generator unclip needs weights: give unclip:FOLDER, or unclip:OWNER/NAME to download a model from "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from viewsmith.core.errors import InputError, error_text, join_names, one_line, require, suggest
+from viewsmith.core.errors import InputError, check, error_text, join_names, one_line, require, suggest
 
 BUILTIN = ("digits", "breast_cancer", "wine")
 TABLES = (".csv", ".tsv", ".parquet")
@@ -188,26 +188,23 @@ def check_representations_path(path: Path) -> None:
 
 def check_map_path(path: Path) -> None:
     """Raise InputError unless a map of a scene can be written to a file of this name."""
-    if path.suffix.lower() not in (".tif", ".tiff"):
-        raise InputError(f"--map is {str(path)!r}, expected a file name that ends in .tif")
+    check(path.suffix.lower() in TIFF, "--map", repr(str(path)), "a file name that ends in .tif")
     check_parent(path)
     require("tifffile", "microscopy", "writing a map")
 
 
 def check_views_path(path: Path) -> None:
     """Raise InputError unless views can be written to a file of this name."""
-    if path.suffix.lower() not in (".npz", *TABLES):
-        raise InputError(
-            f"--out is {str(path)!r}, expected a file name that ends in .npz, or in {join_names(TABLES)} for a table"
-        )
+    expected = f"a file name that ends in .npz, or in {join_names(TABLES)} for a table"
+    check(path.suffix.lower() in (".npz", *TABLES), "--out", repr(str(path)), expected)
     check_parent(path)
     check_parquet(path)
 
 
 def check_picture_path(path: Path) -> None:
     """Raise InputError unless a map can be drawn to a file of this name."""
-    if path.suffix.lower() not in PICTURES:
-        raise InputError(f"the picture is {str(path)!r}, expected a name that ends in .png, .svg or .pdf")
+    expected = "a name that ends in .png, .svg or .pdf"
+    check(path.suffix.lower() in PICTURES, "the picture", repr(str(path)), expected)
 
 
 def check_parquet(path: Path) -> None:

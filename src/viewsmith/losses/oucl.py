@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check_choice, check_temperature, check_weight
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.numerics import EXCLUDED_LOGIT
 
+Form = Literal["linear", "circle", "squared"]
 Margin = Literal["large", "medium", "small"]
 
 
@@ -50,7 +51,7 @@ class Logits:
         A setting is out of range.
     """
 
-    form: Literal["linear", "circle", "squared"] = "linear"
+    form: Form = "linear"
     beta: float = 16.0
     margin: float = 0.0
     gamma: float = 0.4
@@ -58,13 +59,10 @@ class Logits:
     attenuation: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.form not in ("linear", "circle", "squared"):
-            raise InputError(f"form is {self.form!r}, expected linear, circle or squared")
-        for name in ("beta", "attenuation"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InputError(f"{name} is {getattr(self, name)}, expected a number above 0")
-        if not 0 <= self.gamma < float("inf"):
-            raise InputError(f"gamma is {self.gamma}, expected a number of at least 0")
+        check_choice("form", self.form, Form)
+        check_temperature("beta", self.beta)
+        check_temperature("attenuation", self.attenuation)
+        check_weight("gamma", self.gamma)
 
     def negative(self, d: Tensor) -> Tensor:
         """beta x- of the similarities d- of negative pairs, of any shape."""

@@ -1,10 +1,14 @@
-"""Networks of an augmentation channel, which map samples to the logits of their transformations."""
+"""Networks of an augmentation channel, which map samples to the logits of their transformations.
+
+The last layer of each is 0 at initialization: the channel is uniform.
+"""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.modalities.dna.networks import real_positions
+from viewsmith.networks.base import zero_initialized
 
 
 class CropScores(nn.Module):
@@ -18,19 +22,14 @@ class CropScores(nn.Module):
     grid (small crops) the image is enlarged to have a logit for each crop.
     """
 
-    def __init__(
-        self, channels: int = 1, widths: tuple[int, int] = (16, 32), *, crop: int = 20, stride: int = 4
-    ) -> None:
+    def __init__(self, channels: int = 1, *, crop: int = 20, stride: int = 4) -> None:
         super().__init__()
         self.crop, self.stride = crop, stride
         last = max(3, (crop - 8) // 4) if stride >= 4 else 3
         self.seen = 8 + 4 * last  # side of what a logit sees
-        self.conv1 = nn.Conv2d(channels, widths[0], 6, 2)
-        self.conv2 = nn.Conv2d(widths[0], widths[1], 4, 2)
-        self.conv3 = nn.Conv2d(widths[1], 1, last)
-        # The channel is uniform at initialization.
-        nn.init.zeros_(self.conv3.weight)
-        nn.init.zeros_(self.conv3.bias)  # type: ignore[arg-type]
+        self.conv1 = nn.Conv2d(channels, 16, 6, 2)
+        self.conv2 = nn.Conv2d(16, 32, 4, 2)
+        self.conv3 = zero_initialized(nn.Conv2d(32, 1, last))
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
         enlarged = self.crop < self.seen or self.stride < 4
@@ -61,9 +60,7 @@ class MaskScores(nn.Module):
     def __init__(self, n_features: int, n_transforms: int, *, hidden: int = 128) -> None:
         super().__init__()
         self.inner = nn.Linear(n_features, hidden)
-        self.outer = nn.Linear(hidden, n_transforms)
-        nn.init.zeros_(self.outer.weight)
-        nn.init.zeros_(self.outer.bias)
+        self.outer = zero_initialized(nn.Linear(hidden, n_transforms))
 
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.outer(F.relu(self.inner(x)))
@@ -77,9 +74,7 @@ class PositionScores(nn.Module):
         super().__init__()
         self.padded = padded
         self.conv1 = nn.Conv1d(channels, width, 11, padding=5)
-        self.conv2 = nn.Conv1d(width, 1, 5, padding=2)
-        nn.init.zeros_(self.conv2.weight)
-        nn.init.zeros_(self.conv2.bias)  # type: ignore[arg-type]
+        self.conv2 = zero_initialized(nn.Conv1d(width, 1, 5, padding=2))
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.conv1(x))
@@ -96,13 +91,11 @@ class ImageScores(nn.Module):
 
     GRID = 4
 
-    def __init__(self, channels: int, n_transforms: int, *, widths: tuple[int, int] = (16, 32)) -> None:
+    def __init__(self, channels: int, n_transforms: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, widths[0], 5, 2, padding=2)
-        self.conv2 = nn.Conv2d(widths[0], widths[1], 3, 2, padding=1)
-        self.outer = nn.Linear(widths[1] * self.GRID**2, n_transforms)
-        nn.init.zeros_(self.outer.weight)
-        nn.init.zeros_(self.outer.bias)
+        self.conv1 = nn.Conv2d(channels, 16, 5, 2, padding=2)
+        self.conv2 = nn.Conv2d(16, 32, 3, 2, padding=1)
+        self.outer = zero_initialized(nn.Linear(32 * self.GRID**2, n_transforms))
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.conv2(F.relu(self.conv1(x))))
@@ -123,9 +116,7 @@ class SequenceScores(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv1d(channels, width, 11, padding=5)
         self.conv2 = nn.Conv1d(width, width, 5, padding=2)
-        self.outer = nn.Linear(width * self.PARTS, n_transforms)
-        nn.init.zeros_(self.outer.weight)
-        nn.init.zeros_(self.outer.bias)
+        self.outer = zero_initialized(nn.Linear(width * self.PARTS, n_transforms))
 
     def forward(self, x: Tensor) -> Tensor:
         real = real_positions(x)
