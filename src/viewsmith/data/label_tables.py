@@ -434,9 +434,7 @@ def _notes(events: tuple[np.ndarray, np.ndarray, list[str]], rows: Sequence[int]
 
 def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked: bool) -> list[Notes] | None:
     """The events of each recording in one table; None if it has no events, or does not say of which recording."""
-    if _column(table, BEGIN) is None or not (asked or label in table.columns):
-        return None
-    if (events := _events(table, label, file)) is None:
+    if not (asked or label in table.columns) or (events := _events(table, label, file)) is None:
         return None
     best: list[Notes] | None = None
     most = 0 if len(names) > 1 else len(table) // 2  # of one recording all events are, but those of others

@@ -191,9 +191,9 @@ def _shared(context: NoiseContext) -> SharedTrunkMap:
     return SharedTrunkMap(trunk.stem, trunk.stem_width, context.outputs, dims=len(context.row_shape[:2]))
 
 
-def inverse_norm(eps: Tensor, floor: float = 1e-3) -> Tensor:
+def inverse_norm(eps: Tensor) -> Tensor:
     """The published penalty ``1 / mean_i ||eps_i||_2`` (PiNDA, appendix B.4)."""
-    return 1 / torch.linalg.vector_norm(eps.flatten(1), dim=1).mean().clamp_min(floor)
+    return 1 / torch.linalg.vector_norm(eps.flatten(1), dim=1).mean().clamp_min(1e-3)
 
 
 def log_barrier(sigma: Tensor, real: Tensor | None = None) -> Tensor:
