@@ -7,6 +7,7 @@ import pytest
 from refusals import refusal
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.text_tables import has_header
+from viewsmith.data.text_lines import has_decimal_commas
 
 VALUES = "5.1,3.5,1.4,0.2,setosa\n7.0,3.2,4.7,1.4,versicolor\n4.9,3.0,1.4,0.2,setosa\n6.4,3.2,4.5,1.5,versicolor\n"
 
@@ -85,6 +86,38 @@ def test_the_separator_of_text_is_found(tmp_path, text, names):
     (tmp_path / "a.txt").write_text(text)
     found = load_dataset(tmp_path / "a.txt")
     assert [name for name in found.feature_names if "=" not in name] == names.split() and len(found.x) == 3
+
+
+@pytest.mark.parametrize("ending", ["csv", "txt"])
+@pytest.mark.parametrize(("rows", "columns"), [(3, 2), (60, 2), (3, 5), (60, 5)])
+def test_decimal_commas_between_semicolons(tmp_path, rows, columns, ending):
+    x = np.random.default_rng(0).normal(size=(rows, columns)).round(2)
+    names = [f"width, mm {i}" for i in range(columns)]
+    values = "".join(";".join(str(value).replace(".", ",") for value in row) + "\n" for row in x.tolist())
+    above = "Study X, of 3 May\n\n" if ending == "csv" and columns == 5 else ""
+    (path := tmp_path / f"t.{ending}").write_text(f"{above}{';'.join(names)}\n{values}")
+    with pytest.warns(UserWarning, match="commas are read as marks of decimals in"):
+        data = load_dataset(path)
+    assert data.feature_names == names
+    np.testing.assert_allclose(data.x, x, atol=1e-6)
+    if rows > 3:  # of which the first has no names
+        path.write_text(values)
+        np.testing.assert_allclose(load_dataset(path).x, x, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["x,y", "1;2,3;4", "5;6,7;8"],  # lists between commas
+        ["a;b", "1;2", "3;4"],
+        ["a,b", "1,5", "2,5"],
+        ["a;b", "1;x, y", "2;z"],
+        ["a;b", '1;"2', '3,4"'],
+        [],
+    ],
+)
+def test_other_lines_have_no_decimal_commas(lines):
+    assert not has_decimal_commas(lines)
 
 
 @pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.csv", ";"), ("a.tsv", "\t"), ("a.txt", " ")])

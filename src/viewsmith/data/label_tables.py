@@ -11,7 +11,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import reading
-from viewsmith.data.unread import lines_of_text
+from viewsmith.data.text_lines import lines_of_text
 from viewsmith.modalities.dna.letters import NUCLEOTIDES
 
 FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data

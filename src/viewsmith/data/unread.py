@@ -4,19 +4,17 @@ A line is meant to be run as it stands, and the tests run it: it is Python in qu
 working folder.
 """
 
-import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
 from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of, open_packed
+from viewsmith.data.text_lines import is_numeral, lines_of_text
 
 _CELLS = "write an .h5ad file (anndata, scanpy)"
 _IN_R = "open it in R and write an .h5ad file (zellkonverter::writeH5AD), or a table (write.csv)"
@@ -49,9 +47,6 @@ _ADVICE = {
     **dict.fromkeys((".bam", ".sam", ".cram"), "samtools fasta {0} > {0.stem}.fasta, and give {0.stem}.fasta"),
     **dict.fromkeys((".gff", ".gff3", ".gtf"), "it has places rather than letters: give a .bed file (--genome)"),
 }
-
-#: Bytes in which a text table has its first lines.
-WIDEST = 2**24
 
 _ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
 _NO_FORMAT = ("", ".txt", ".dat")  # endings of texts that do not say what is in them
@@ -345,89 +340,16 @@ def _by_first_lines(path: Path) -> Format | None:
     return FORMATS[".libsvm"] if lines and rising and whole and many else None
 
 
-def fields_of(lines: Iterable[str], mark: str, **options: Any) -> list[list[str]]:
-    """Fields of lines by a separator; those in quotes may have it."""
-    # A line of 20,000 columns is one field by another separator than its own, longer than csv allows.
-    limit = csv.field_size_limit(2**31 - 1)
-    try:
-        return list(csv.reader(lines, delimiter=mark, **options))
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _fields(mark: str, line: str) -> list[str]:
-    return next(iter(fields_of([line], mark, skipinitialspace=True)), [])
-
-
-@dataclass(frozen=True)
-class TextLines:
-    """The first lines of a table that is text: its separator, fields of lines, and comments before them."""
-
-    separator: str  #: as pandas takes it
-    rows: list[list[str]]
-    comments: list[str]
-
-    def split(self, line: str) -> list[str]:
-        return _SEPARATED[self.separator](line)
-
-
-#: Fields of a line by the separator.
-_SEPARATED: dict[str, Callable[[str], list[str]]] = {
-    **{mark: partial(_fields, mark) for mark in "\t,;"},
-    r"\s+": lambda line: [cell.strip('"') for cell in re.findall(r'"[^"]*"|\S+', line)],
-}
-
-
-def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
-    """The first lines of a text file if they have equal numbers of fields, at least `fewest`, in the first one
-    of them one less at most; by the separator that gives the most."""
-    try:
-        with open_packed(path) as file:
-            content = file.read(100_000)
-            while content.count(b"\n") < 3 and len(content) < WIDEST and (more := file.read(len(content))):
-                content += more  # lines of many columns
-        text = content.decode("utf-8", "ignore")
-    except Exception:  # damaged, of any library that unpacks
-        return None
-    lines = [line for line in (text if text.endswith("\n") else text.rpartition("\n")[0]).splitlines() if line.strip()]
-    comments = list(takewhile(lambda line: line.startswith("#"), lines))
-    lines, most = [line for line in lines[len(comments) :] if not line.startswith("#")], None
-    for separator, fields in _SEPARATED.items():
-        rows = [fields(line) for line in lines]
-        counts = {len(row) for row in rows[1:]}
-        if len(counts) != 1 or "\0" in text:
-            continue
-        width, before = counts.pop(), fewest - 1 if most is None else len(most.rows[-1])
-        if width > before and width - len(rows[0]) in (0, 1) and not (most and _splits_words(most.rows, rows)):
-            most = TextLines(separator, rows, comments)
-    return most
-
-
-def _splits_words(whole: list[list[str]], split: list[list[str]]) -> bool:
-    """Whether the fields that another separator splits are words, as in ``Escherichia coli``, rather than numbers."""
-    fields = (field for row, parts in zip(whole[1:], split[1:], strict=True) for field in row if field not in parts)
-    words = [word for field in fields for word in field.split()]
-    return 2 * sum(map(_is_numeral, words)) < len(words)
-
-
 def _text_table(path: Path) -> Format | None:
     """What reads a text file whose lines have equal numbers of fields, one less in a header at most."""
     if (found := lines_of_text(path)) is None:
         return None
     named = len(found.rows[-1]) > len(found.rows[0])  # a header, in which the column of names has none
-    header = "" if named or not any(_is_numeral(cell) for cell in found.rows[0]) else ", header=None"
+    header = "" if named or not any(is_numeral(cell) for cell in found.rows[0]) else ", header=None"
     separator = {"\t": "chr(9)", r"\s+": "r'\\s+'"}.get(found.separator, f"'{found.separator}'")
     read = f"pd.read_csv({{path}}, sep={separator}, comment='#'{header})"
     code = f"import pandas as pd; {read}.to_csv({{out}}{'' if named else ', index=False'})"
     return Format("a text table", code, suffix=".csv")
-
-
-def _is_numeral(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def command(path: Path, form: Format, key: str = "") -> str:

@@ -27,7 +27,8 @@ from viewsmith.data.readers.tables import (
     with_none,
 )
 from viewsmith.data.reading import FileContents, open_text, reader, reading
-from viewsmith.data.unread import fields_of, lines_of_text, refuse
+from viewsmith.data.text_lines import fields_of, has_decimal_commas, lines_of_text
+from viewsmith.data.unread import refuse
 from viewsmith.modalities import frames
 from viewsmith.modalities.tables.columns import Category, Text
 
@@ -255,6 +256,10 @@ def _is_near(number: float, others: pd.Series) -> bool:
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
+    """Numbers, also those with a comma before decimals, and NaN for other cells."""
+    if any("," in str(cell) for cell in cells):
+        points = [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(str(cell)) else cell for cell in cells]
+        cells = pd.Series(points, cells.index, dtype=object)
     return pd.to_numeric(cells, errors="coerce")
 
 
@@ -348,7 +353,11 @@ def _frame(
         if given not in (None, separator):
             warn(f"{path}: columns are separated by {given!r}")
         if given is None and extension_of(path).lower() in (*CSV, *TSV):
-            skipped = _titles(path, text, separator, request)
+            lines = _first_lines(path, text)
+            if separator == "," and has_decimal_commas(lines):
+                separator = ";"
+                warn(f"{path}: columns are separated by ';'")
+            skipped = _titles(lines, separator, request, str(path))
         layout: dict[str, Any] = {"sep": given or separator, "skiprows": skipped + (given is not None)}
         # After commas; a .csv file may have meant them.
         layout["skipinitialspace"] = extension_of(path).lower() in TEXTS
@@ -361,13 +370,16 @@ def _frame(
         return _text_table(read, layout, request, names, str(path)), options
 
 
-def _titles(path: Path, text: str | None, separator: str, request: DataOptions) -> int:
+def _first_lines(path: Path, text: str | None) -> list[str]:
+    """The first lines of a file, or of its text if that is not in UTF-8."""
+    if text is not None:
+        return text[:100_000].splitlines()[:LOOKED_AT]
+    with open_table(path) as file:
+        return [line.decode("utf-8", "replace") for line in itertools.islice(file, LOOKED_AT)]
+
+
+def _titles(lines: list[str], separator: str, request: DataOptions, source_name: str) -> int:
     """How many lines stand above the names of the columns, which is said."""
-    if text is None:
-        with open_table(path) as file:
-            lines = [line.decode("utf-8", "replace") for line in itertools.islice(file, LOOKED_AT)]
-    else:
-        lines = text[:100_000].splitlines()[:LOOKED_AT]
     rows = (fields_of(lines, mark) for mark in dict.fromkeys((separator, ";", "\t")))
     cells = max(rows, key=lambda rows: sum(len(row) for row in rows[len(rows) // 2 :]))
     if len(cells) != len(lines):  # cells with line breaks
@@ -377,7 +389,7 @@ def _titles(path: Path, text: str | None, separator: str, request: DataOptions) 
     if _numbers(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
         return 0
     if request.schema is None:
-        say_above(above, first[0], str(path))
+        say_above(above, first[0], source_name)
     return above
 
 
