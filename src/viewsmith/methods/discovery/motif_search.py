@@ -72,7 +72,7 @@ ONE_LENGTH, PREFERRED = 0.9, 2.0
 CACHED, AT_ONCE = 2**19, (8, 32)  # values of motifs in windows that are computed at once; of how many motifs
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
 EXACT = 24  # bits of a whole number that float32 holds
-GROUPED = 2**15  # windows that are grouped at once
+GROUPED, COUNTED = 2**15, 2**14  # windows that are grouped at once; their packed counts, which stay in a cache
 PACKED, LETTER_BITS = 4, 6  # letters that are counted in one float32, and the bits of each
 MOST = 2**LETTER_BITS - 1  # windows of a group that are counted
 LESS, AGREE = 2, 0.5  # sites have widths up to 1 / 2 less and more, as tried ones, if half of the sites are the same
@@ -449,10 +449,13 @@ def _evidence(packed: np.ndarray, number: np.ndarray, width: int, c: int) -> np.
     """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in groups (S, w k), `_packed`, of `number`
     windows, against 1/C for each."""
     of_two, of_group = _evidence_of_counts(c)
-    counts = packed.astype(np.int64)
-    of_letters = of_two.take(counts & (len(of_two) - 1))
-    of_letters += of_two.take(counts >> 2 * LETTER_BITS)
-    return np.asarray(of_letters.sum(1) + width * of_group[number])
+    of_letters, size = np.empty(len(packed)), max(1, COUNTED // packed.shape[1])
+    for some in (slice(start, start + size) for start in range(0, len(packed), size)):
+        counts = packed[some].astype(np.int64)
+        each = of_two.take(counts & (len(of_two) - 1))
+        each += of_two.take(counts >> 2 * LETTER_BITS)
+        of_letters[some] = each.sum(1)
+    return np.asarray(of_letters + width * of_group[number])
 
 
 @functools.cache
