@@ -546,8 +546,9 @@ def test_recordings_of_matlab_have_groups_and_splits(tmp_path, capsys):
     assert [*map(int, load_dataset(tmp_path / "x.mat", groups="subject").groups)] == subject.tolist()
     scipy.io.savemat(tmp_path / "split.mat", {"X_train": x[:6], "X_test": x[6:], "fs": 10})
     assert load_dataset(tmp_path / "split.mat", length="2.5s").x_test.shape == (8, 2, 25)
-    scipy.io.savemat(tmp_path / "c.mat", {"X": x + 1j, "other": x})
-    assert "X is complex" in refusal(load_dataset, tmp_path / "c.mat", modality="series")
+    for others in ({"other": x}, {}):
+        scipy.io.savemat(tmp_path / "c.mat", {"X": x + 1j, **others})
+        assert "X is complex" in refusal(load_dataset, tmp_path / "c.mat", modality="series")
     np.savez(tmp_path / "x.npz", X=x[0], fs=10)
     assert load_dataset(tmp_path / "x.npz").modality == "vectors"
     assert "read as rows of features; if it is recordings" in capsys.readouterr().err

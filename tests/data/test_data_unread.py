@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from safetensors.numpy import save_file
 
 from refusals import refusal
 from viewsmith.data import load_dataset, unread
@@ -110,6 +111,9 @@ def test_tables_of_other_programs(tmp_path, monkeypatch):
     frame.to_stata(tmp_path / "b.dta", write_index=False)
     data = follow(refusal(load_dataset, tmp_path / "b.dta"), tmp_path, monkeypatch)
     assert len(data.x) == 20 and data.feature_names[0] == "a" and len(data.feature_names) > 2
+    save_file({"X": rng.normal(size=(20, 3)), "y": np.arange(20) % 2}, tmp_path / "t.safetensors")
+    data = follow(refusal(load_dataset, tmp_path / "t.safetensors"), tmp_path, monkeypatch)
+    assert data.x.shape == (20, 3) and data.y.tolist() == [0, 1] * 10
 
 
 def test_pictures_and_volumes(tmp_path, monkeypatch):

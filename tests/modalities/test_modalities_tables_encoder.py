@@ -178,7 +178,7 @@ def test_numbers_but_for_three_cells():
     [
         ({"x": [1, 2]}, {"y": "drop"}, "no column 'y', given in columns; its columns are: x"),
         ({"x": [1, 2]}, {"x": "number"}, "expected 'numeric', 'category', 'text', 'date' or 'drop'"),
-        ({"x": [[1], [2]]}, {}, "column x holds list objects"),
+        ({"x": [[1], [2]]}, {}, "(--columns NAME=drop), or take it alone, as an array: numpy.stack(frame['x'])"),
         ({"x": [1j, 2j]}, {}, "column x is complex128"),
         ({"x": ["a"] * 30}, {}, "no feature, all columns are left out: x (constant)"),
         ({"x": ["a", "b"] * 30}, {"x": "date"}, "column x has no dates"),

@@ -144,6 +144,11 @@ ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
     **dict.fromkeys((".jp2", ".j2k"), _JPEG2000),
+    ".safetensors": Format(
+        "a file of tensors",
+        "import numpy as np; from safetensors.numpy import load_file; np.savez({out}, **load_file({path}))",
+        suffix=".npz",
+    ),
     **dict.fromkeys((".avif", ".tga", ".psd", ".dds", ".sgi", ".pcx", ".ico", ".mpo"), _PICTURE),
     **dict.fromkeys((".mgz", ".mgh", ".mnc"), _VOLUME),
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv"), _VIDEO),

@@ -484,12 +484,12 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
             f"{path} has the struct {structs[0]} with {fields}, expected an array: save its field alone, "
             f"X = {structs[0]}.FIELD; save('x.mat', 'X')"
         )
+    if (x := arrays.get(keys.get("X", ""))) is not None and x.dtype.kind == "c":
+        raise InputError(f"{path}: {keys['X']} is complex, expected numbers: split it into real and imaginary part")
     if not large:
         raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
     if keys.keys() & {"X_train", "X_test"}:
         return _of_archive(path, archive, keys, request)
-    if (x := arrays.get(keys.get("X", ""))) is not None and x.dtype.kind == "c":
-        raise InputError(f"{path}: {keys['X']} is complex, expected numbers: split it into real and imaginary part")
     name = keys["X"] if keys.get("X") in large else max(large, key=lambda each: _size(large[each]))
     if len(large) > 1 and "X" not in keys:
         say(f"{path}: {name} is read, the largest of {name_list(list(large))}")

@@ -313,9 +313,12 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
     if column.dtype != object and frames.is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
         return _role_of_numbers(values, column)
     if len(values) and isinstance(first := values.iloc[0], list | tuple | dict | set | np.ndarray):
+        name, listed = one_line(column.name, 60), isinstance(first, list | tuple | np.ndarray)
         raise InputError(
-            f"{source_name}: column {one_line(column.name, 60)} holds {type(first).__name__} objects, expected "
-            "numbers, text, booleans or dates; leave it out (--columns NAME=drop)"
+            f"{source_name}: column {name} holds {type(first).__name__} objects, expected numbers, text, booleans or "
+            "dates; leave it out (--columns NAME=drop)"
+            + f", or take it alone, as an array: numpy.stack(frame[{name!r}])"
+            * listed
         )
     counts = values.astype(object).map(frames.category_text).value_counts()
     if len(counts) == 0 or (len(counts) == 1 and len(values) == len(column)):
