@@ -246,10 +246,10 @@ def resolved_framework(options: O, data: TrainingData, allowed: Sequence[str], v
                 raise InputError(
                     f"{option} needs a framework name: set options of a custom framework in its constructor"
                 )
-        if getattr(options.framework, "connected", False) and (options.encoder != "auto" or options.encoder_options):
-            given = text_of(options.encoder).removeprefix(MODULE) if options.encoder != "auto" else "its options"
+        if encoder_of(options.framework) is not None and (options.encoder != "auto" or options.encoder_options):
+            other = text_of(options.encoder).removeprefix(MODULE) if options.encoder != "auto" else "its options"
             raise InputError(
-                f"encoder is given ({given}), and the framework {name_of(options.framework)} has an encoder: give one "
+                f"encoder is given ({other}), and the framework {name_of(options.framework)} has an encoder: give one "
                 "of them"
             )
         check_recipe(options, "", known_frameworks(allowed))
@@ -270,6 +270,11 @@ def resolved_framework(options: O, data: TrainingData, allowed: Sequence[str], v
 
 
 # ---- encoders -------------------------------------------------------------------------------------------------------
+def encoder_of(framework: str | nn.Module) -> nn.Module | None:
+    """The encoder that a framework object has already; None for a name, and one that is connected to another."""
+    return framework.encoder if isinstance(framework, Framework) and framework.connected else None
+
+
 def resolved_encoder(options: O, data: TrainingData) -> tuple[O, Entry | None]:
     """With the encoder and all its options, and its registry entry (None for a custom module)."""
     encoder, modality = options.encoder, data.modality
@@ -288,7 +293,7 @@ def n_components(options: Arguments, entry: Entry | None, data: TrainingData) ->
     """Width of the representation."""
     wanted, x, further = options.n_components, data.x, options.encoder_options or {}
     encoder = text_of(options.encoder)
-    own = options.framework.encoder if getattr(options.framework, "connected", False) else None
+    own = encoder_of(options.framework)
     fixed = None if entry is None else entry.tag("fixed_width", lambda row_shape, **options: None)
     if fixed is not None and (width := fixed(data.row_shape, **further)) is not None:
         if wanted not in ("auto", width):
