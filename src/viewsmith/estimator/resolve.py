@@ -301,7 +301,7 @@ def n_components(options: Arguments, entry: Entry | None, data: TrainingData) ->
             raise InputError(f"{line}: leave n_components out, or 'auto'")
         return int(width)
     if entry is None or own is not None:
-        module = own or options.encoder
+        module = options.encoder if own is None else own
         assert isinstance(module, nn.Module)
         width, encoder = probe(module, name_of(module), x[:2]), name_of(module)
     elif (width := entry.tag("default_width")) is not None:
