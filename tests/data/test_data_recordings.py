@@ -422,11 +422,11 @@ def test_annotations_of_other_programs(tmp_path):
 
 def test_events_at_seams_are_merged():
     windows = Windows(np.array(["a", "a", "a", "b"]), np.array([0, 50, 100, 50]), 100.0)
-    rows, begin = np.array([0, 1, 1, 2, 3, 0]), np.array([60, 10, 60, 9, 10, 62])
+    rows, begin = np.array([0, 1, 1, 2, 3, 0]), np.array([60, 10, 60, 9, 10, 67])
     fields = [("sample", int), ("start", int), ("end", int), ("score", float)]
     scores = [1.0, 2, 3, 4, 1, 0.5]
     kept = windows.distinct(np.array(list(zip(rows, begin, begin + 10, scores, strict=True)), fields))
-    # Row 0 at 60 is row 1 at 10; row 1 at 60 is row 2 at 9; row 0 at 62 is row 1 at 10, too; b is another recording.
+    # Row 0 at 60 is row 1 at 10; row 1 at 60 is row 2 at 9; row 0 at 67 shares points with row 1 at 10; b is another.
     assert kept.tolist() == [False, True, False, True, True, False]
     found = windows.located(rows[kept], begin[kept], begin[kept] + 10)
     assert found["first"].tolist() == [60, 109, 60] and found["end_s"].tolist() == [0.7, 1.19, 0.7]

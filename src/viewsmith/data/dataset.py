@@ -111,12 +111,12 @@ class Windows:
         return self.recordings
 
     def distinct(self, found: np.ndarray) -> np.ndarray:
-        """Which events, given as parts with `sample`, `start`, `end` and `score`, are the best of those that share more
-        than half of the shorter: of windows that overlap, one event is found in several. Events of one row are left as
-        they are."""
+        """Which events of one kind, given as parts with `sample`, `start`, `end` and `score`, are the best of those
+        that share a point: of windows that overlap, one event is found in several, and at their ends beside its place.
+        Events of one row are left as they are."""
         rows = found["sample"]
         low, high = ((self.starts[rows] + found[end])[:, None] for end in ("start", "end"))
-        return _best_apart(found, self.recordings[rows], low, high)
+        return _best_apart(found, self.recordings[rows], low, high, share=0)
 
     def located(self, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> dict[str, Any]:
         """Columns of a table of events, given their rows and the points in these: recording, points, seconds."""
@@ -179,9 +179,11 @@ class Tiles:
         return {name: [f"{value:.10g}" for value in values] for name, values in (("x", x), ("y", y))}
 
 
-def _best_apart(found: np.ndarray, wholes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Which parts, from `low` to `high` (k, axes) in their wholes, are the best of those that share more than half of
-    the smaller one, those of one sample apart."""
+def _best_apart(
+    found: np.ndarray, wholes: np.ndarray, low: np.ndarray, high: np.ndarray, share: float = 0.5
+) -> np.ndarray:
+    """Which parts, from `low` to `high` (k, axes) in their wholes, are the best of those that share more than `share`
+    of the smaller one, those of one sample apart."""
     size, longest = (high - low).prod(axis=1), (high - low)[:, 0].max(initial=0)
     kept = np.zeros(len(found), dtype=bool)
     for whole in np.unique(wholes):
@@ -191,7 +193,7 @@ def _best_apart(found: np.ndarray, wholes: np.ndarray, low: np.ndarray, high: np
             near = order[slice(*np.searchsorted(low[order, 0], (low[i, 0] - longest, high[i, 0])))]
             near = near[kept[near] & (found["sample"][near] != found["sample"][i])]
             shared = (np.minimum(high[near], high[i]) - np.maximum(low[near], low[i])).clip(0).prod(axis=1)
-            kept[i] = not (shared > np.minimum(size[near], size[i]) / 2).any()
+            kept[i] = not (shared > np.minimum(size[near], size[i]) * share).any()
     return kept
 
 
