@@ -303,11 +303,11 @@ def test_discover_with_the_features_of_a_trained_model(few, tmp_path):
 
 def test_a_stopped_discovery_reuses_its_features(few, tmp_path, monkeypatch):
     from viewsmith.methods.discovery import image_parts
-    from viewsmith.modalities.images import patches
+    from viewsmith.modalities.images.features import Patches
 
     out, counted = tmp_path / "found", []
-    plain = patches.Patches.__call__
-    monkeypatch.setattr(patches.Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
+    plain = Patches.__call__
+    monkeypatch.setattr(Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
     with monkeypatch.context() as patch:
         patch.setattr(image_parts, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         stopped = call("discover", few, "--windows", 4, "--out", out)
@@ -343,11 +343,11 @@ def test_a_discovery_that_was_stopped_while_it_wrote_starts_again(kind, few, tmp
 
 def test_features_of_larger_patches_are_kept_too(tmp_path, monkeypatch):
     from located_discs import noise
-    from viewsmith.modalities.images import patches
+    from viewsmith.modalities.images.features import Patches
 
     x, cache, counted = noise(12), str(tmp_path / "cache"), []
-    plain = patches.Patches.__call__
-    monkeypatch.setattr(patches.Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
+    plain = Patches.__call__
+    monkeypatch.setattr(Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
     with pytest.warns(UserWarning, match="nothing recurs"):
         viewsmith.Discovery(windows=[4], cache=cache).fit(x)
     first = sum(counted)
