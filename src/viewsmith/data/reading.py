@@ -339,7 +339,7 @@ def deep(image: Any) -> str:
 
 
 _BUILT_IN = """arrays array_folders tables text_tables datasets h5ad cells sequences genbank folders
-instruments signals"""
+instruments signals spectra"""
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN.split()]
 R = TypeVar("R", bound=Callable[..., Any])
 

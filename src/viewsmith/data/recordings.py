@@ -159,10 +159,10 @@ def samples_of(
                 f"{source_name}: recording {one_line(name, 40)!r} has several values of {request.or_fitted('label')}: "
                 "--length cuts windows, which have the label at their center"
             )
-        groups = _labels(recordings, replace(request, label=None, schema=None), source_name, folder)[1]
+        groups = labels_of_recordings(recordings, replace(request, label=None, schema=None), source_name, folder)[1]
         y_of: np.ndarray | None = _annotated(recordings, of, (starts + ends) / 2)
     else:
-        y, groups = _labels(recordings, request, source_name, folder)
+        y, groups = labels_of_recordings(recordings, request, source_name, folder)
         y_of = None if y is None else y[of]
     signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
     signal |= {"channels": list(recordings[0].channels)} | ({"sounds": True} if sounds else {})
@@ -471,7 +471,7 @@ def _starts(length: int, points: int, step: int) -> np.ndarray:
     return np.arange(0, max(1, length - points + 1), step) if step else np.zeros(1, np.int64)
 
 
-def _labels(
+def labels_of_recordings(
     recordings: list[Recording], request: DataOptions, source_name: str, folder: Path | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Labels and groups of the recordings: of a table of their names, else their own; "recording": their names."""

@@ -212,8 +212,8 @@ def _check_options(name: str, request: DataOptions, chosen: Entry | None) -> Non
             nouns.setdefault(option, []).append(entry.tag("noun"))
     takes = set() if chosen is None else set(chosen.tag("takes"))
     of_recordings = {"time", "recording", "length", "step", "rate", "channels"}
-    if request.modality == "series" and chosen is not None and chosen.tag("table"):
-        takes |= of_recordings
+    if chosen is not None and chosen.tag("table"):
+        takes |= {"series": of_recordings, "spectra": {"time"}}.get(request.modality or "", set())
     nouns |= {option: ["a table of recordings (--modality series)"] for option in ("time", "recording")}
     for option, known in nouns.items():
         value = getattr(request, option)

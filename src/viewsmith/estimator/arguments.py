@@ -14,6 +14,7 @@ import viewsmith.modalities.dna.views
 import viewsmith.modalities.images.single_views
 import viewsmith.modalities.images.views
 import viewsmith.modalities.series.views
+import viewsmith.modalities.spectra.views
 import viewsmith.modalities.vectors.thinning
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
 from viewsmith.core.registry import Bounds, registered, wrapped

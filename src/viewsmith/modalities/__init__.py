@@ -12,6 +12,7 @@ from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, 
 from viewsmith.modalities.dna.modality import DNA, dna_rows, kmer_frequencies
 from viewsmith.modalities.images.modality import Images, image_rows
 from viewsmith.modalities.series.modality import Series
+from viewsmith.modalities.spectra.modality import Spectra
 from viewsmith.modalities.vectors.counts import log_normalize
 from viewsmith.modalities.vectors.modality import Vectors
 
@@ -24,9 +25,10 @@ LATER["features"] += [
     f"viewsmith.modalities.{each}"
     for each in ("vectors.networks", "images.features", "dna.networks", "series.networks")
 ]
+LATER["features"] += ["viewsmith.modalities.spectra.features"]
 
 __all__ = [
-    "DNA", "Images", "Modality", "Series", "Vectors", "as_vectors", "check_finite", "check_labels", "detect",
+    "DNA", "Images", "Modality", "Series", "Spectra", "Vectors", "as_vectors", "check_finite", "check_labels", "detect",
     "dna_rows", "find_modality", "image_rows", "kmer_frequencies", "log_normalize", "modality_of", "to_rows",
     "warn_columns",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Columns of DataFrames and tables of any library as DataFrames. Imported only where pandas is needed."""
 
 import importlib.util
+import re
 from typing import Any
 
 import numpy as np
@@ -115,3 +116,33 @@ def _converted(X: Any, source_name: str) -> pd.DataFrame:
             f"cannot convert {source_name}, a {type(X).__name__}, to a DataFrame of pandas ({reason})"
         ) from error
     raise InputError(f"{source_name} is a {type(X).__name__}: give X.to_pandas(), or install pyarrow")
+
+
+_UNITS = "nm|um|µm|cm-1|cm\\^-1|1/cm|ev|kev|ppm|hz|da|m/z|°"
+_POINT = re.compile(rf"(\D*?)([+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:{_UNITS})?", re.IGNORECASE)
+MANY = 50  # columns that are named as points are, from which a table may be one of spectra
+SMOOTH = 0.2  # mean step between the points of a spectrum over its deviation, at most; 1.1 in noise
+
+
+def named_points(frame: pd.DataFrame) -> tuple[list[str], np.ndarray] | None:
+    """The columns of numbers that are named as the points of an axis, such as 868, X868.5 or "868 nm", and the points;
+    None unless these only rise or only fall."""
+    kinds: dict[str, dict[str, float]] = {}  # by what stands before the number
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if dtype.kind in "biuf" and (match := _POINT.fullmatch(str(name).strip())):
+            kinds.setdefault(match[1], {})[name] = float(match[2])
+    points = max(kinds.values(), key=len, default={})
+    axis = np.array(list(points.values()))
+    steps = np.diff(axis)
+    return (list(points), axis) if len(steps) and ((steps > 0).all() or (steps < 0).all()) else None
+
+
+def smooth_points(frame: pd.DataFrame) -> list[str]:
+    """Columns of a table that seem to be points of spectra or recordings: many, named by an axis, with values that
+    hardly change from one to the next; empty if they are not."""
+    found = named_points(frame)
+    if found is None or len(found[0]) < MANY:
+        return []
+    x = frame[found[0]].head(100).to_numpy(np.float64)
+    steps, deviation = np.abs(np.diff(x, axis=1)).mean(1), x.std(1)
+    return found[0] if len(x) and bool(np.median(steps - SMOOTH * deviation) < 0) else []

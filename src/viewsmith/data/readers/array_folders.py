@@ -14,6 +14,7 @@ from viewsmith.data.readers.array_recordings import has_time, recording_of
 from viewsmith.data.readers.arrays import OTHERS, read_set
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.signals import by_moments, in_order, rate_of
+from viewsmith.data.readers.spectra import read_spectra
 from viewsmith.data.readers.text_tables import text_frame
 from viewsmith.data.reading import FileContents, by_ending, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of, stay_on_disk
@@ -84,18 +85,23 @@ def read_arrays_of_folder(path: Path, request: DataOptions) -> FileContents:
     in_folders=TEXT_TABLES,
     help="text tables that are a recording each, a row for each moment; with labels by folders or in a table of names",
     noun="a folder of text tables",
-    modality="series",
+    modality=("series", "spectra"),
     options=(*OPTIONS, "time", "header"),
     example="trials/ --modality series",
 )
 def read_trials(path: Path, request: DataOptions) -> FileContents:
     """Recordings (n, channels, time), of which the columns are channels; one that is named a time gives the rate."""
+    if request.modality == "spectra":
+        return read_spectra(path, request)
     files, n_train = files_of(path, TEXT_TABLES)
     if request.modality != "series":
         try:
             refuse_folder(path, by_ending())
         except InputError as error:
-            raise InputError(f"{error}; if each is a recording, a row for each moment: --modality series") from error
+            raise InputError(
+                f"{error}; if each is a recording, a row for each moment: --modality series; a spectrum: --modality "
+                "spectra"
+            ) from error
     train = {file for file, _ in files[:n_train]} if n_train is not None else None
     inner = any(file.parent != path for file, _ in files)  # then tables beside the folders are about the recordings
     files = [each for each in files if not (_is_about(each[0], request) or (inner and each[0].parent == path))]

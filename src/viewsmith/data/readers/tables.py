@@ -318,6 +318,10 @@ def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         from viewsmith.data.readers.signals import recordings_of_table
 
         return recordings_of_table(frame, request, source_name)
+    if request.modality == "spectra":
+        from viewsmith.data.readers.spectra import spectra_of_table
+
+        return spectra_of_table(frame, request, source_name)
     if request.modality == "images":
         return _pixel_rows(frame, request, source_name)
     if len(frame) == 0:
@@ -354,6 +358,15 @@ def _say_pixels(frame: pd.DataFrame, request: DataOptions, source_name: str) -> 
         say(f"{source_name}: its {len(pixels):,} pixels are columns; images of {side} x {side}: --modality images")
 
 
+def _warn_points(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
+    """Say that columns are the points of spectra or recordings, which a table takes for features without an order."""
+    if request.modality is request.schema is None and (points := frames.smooth_points(frame)):
+        warn(
+            f"{source_name}: its {len(points):,} columns {points[0]} to {points[-1]} are points of an axis, whose "
+            "values hardly change from one to the next: --modality spectra, or --modality series for recordings"
+        )
+
+
 def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     if (alphabet := alphabet_given(request)) is not None:
         _check_options(frame, request, source_name)
@@ -369,6 +382,7 @@ def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
             )
         return _rows_by_schema(frame, request, source_name)
     _say_pixels(frame, request, source_name)
+    _warn_points(frame, request, source_name)
     dropped = [name for name, role in given_roles(request).items() if role == "drop"]
     request = dataclasses.replace(request, drop=tuple(dict.fromkeys([*request.drop, *dropped])))
     _check_options(frame, request, source_name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -207,7 +207,7 @@ class Series(Modality):
     default_features = "minirocket"
     defaults = MappingProxyType({"directions": True})
     picture = "traces"
-    crop_suffixes = (".npz",)
+    crop_suffixes: ClassVar[tuple[str, ...]] = (".npz",)
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
         check_recordings(x, source_name)

@@ -89,7 +89,9 @@ class RecordingCNN(SequenceCNN):
         return (x, None) if known is None else (filled(x), known)
 
 
-@register("encoder", "cnn", help="a small convolutional network for CPUs", modalities="series", default_width=256)
+@register(
+    "encoder", "cnn", help="a small convolutional network for CPUs", modalities=("series", "spectra"), default_width=256
+)
 def _recording_cnn(context: EncoderContext) -> RecordingCNN:
     return RecordingCNN(n_components=context.n_components, channels=context.channels)
 

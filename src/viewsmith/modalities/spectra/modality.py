@@ -1,0 +1,126 @@
+"""Spectra, (n, 1, points): near-infrared, Raman, mass, X-ray; checks, and the modality.
+
+A value has its meaning by its place, so nothing is moved or pooled along the axis as in recordings.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.core.rows import AnyRows
+from viewsmith.modalities.base import SampleType, Transformation
+from viewsmith.modalities.checks import check_finite, check_numbers, to_rows, warn_lost_digits
+from viewsmith.modalities.series.modality import SHORTEST, Series
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def spectrum_rows(x: np.ndarray, source_name: str = "the data") -> np.ndarray:
+    """Spectra as an array.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, points) or (n, 1, points)
+        Finite numbers, at least 8 points.
+    source_name : str
+        Name of the data in messages.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, 1, points)
+
+    Raises
+    ------
+    InputError
+        Another shape, or values that are not finite numbers.
+    """
+    check_numbers(x, source_name)
+    rows = x[:, None] if x.ndim == 2 else x
+    if rows.ndim != 3 or len(rows) == 0 or rows.shape[1] != 1 or rows.shape[2] < SHORTEST:
+        raise InputError(
+            f"{source_name}: shape {x.shape}; spectra are numbers (n, points), with at least {SHORTEST} points: a "
+            "row for each spectrum"
+        )
+    names = [f"point {number}" for number in range(rows.shape[2])]
+    check_finite(rows[:, 0], names, "none", source_name)
+    warn_lost_digits(rows[:, 0], names, source_name)
+    return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def standard_normal(x: np.ndarray) -> np.ndarray:
+    """Spectra (n, points) less their mean and over their deviation (standard normal variate: Barnes, Dhanoa and Lister
+    1989)."""
+    centered = x - x.mean(1, keepdims=True)
+    deviation = centered.std(1, keepdims=True)
+    return centered / np.where(deviation > 0, deviation, 1)
+
+
+class Spectra(Series):
+    """Spectra, numbers (n, 1, points), which are given as (n, points)."""
+
+    name = "spectra"
+    samples = SampleType({"channel": (1,), "point": None}, unit="that of the spectrum")
+    help = "spectra, arrays (n, points), only with modality='spectra' (--modality spectra)"
+    default_views = "scatter+axis-shift+spectral-noise"
+    mild_views = (default_views, MappingProxyType({}))
+    default_features = "derivatives"
+    crop_suffixes: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, x: np.ndarray, source_name: str = "the data") -> None:
+        spectrum_rows(x[:1], source_name)
+
+    def read(
+        self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
+    ) -> AnyRows:
+        rows = self.from_file(np.asarray(to_rows(X)[0]), None, impute, "the data")
+        if row_shape is not None and rows.shape[1:] != tuple(row_shape):
+            raise InputError(
+                f"the spectra have {rows.shape[2]:,} points, but the model was fitted on {row_shape[1]:,}: give values "
+                "at the points of its axis"
+            )
+        return rows
+
+    def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
+        if impute != "none":
+            raise InputError(
+                f"{source_name}: impute is {impute!r}, and spectra have a value at each point: leave it out"
+            )
+        return spectrum_rows(np.asarray(x), source_name)
+
+    def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
+        """Nothing: there is one channel."""
+
+    def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
+        return views[:, :, 0] if len(given) == 2 else views
+
+    def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        from scipy.signal import savgol_filter
+
+        x = np.asarray(rows, np.float32).reshape(len(rows), -1)
+        normal = standard_normal(x)
+        width = min(11, (x.shape[1] - 1) // 2 * 2 + 1)
+        return {
+            "values": x,
+            "standard normal variates": normal,
+            "first derivatives of these": savgol_filter(normal, width, 2, deriv=1, axis=1).astype(np.float32),
+        }
+
+    def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
+        """None: no change of the axis or of the sign keeps a spectrum."""
+        return {}
+
+    def features_for(self, statistics: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        return self.default_features, {}
+
+    def neighbor_features(self, x: "Tensor") -> "Tensor | None":
+        from viewsmith.modalities.spectra.features import normalized
+
+        return normalized(x).flatten(1)
+
+
+register("modality", Spectra.name, help=Spectra.help)(Spectra)

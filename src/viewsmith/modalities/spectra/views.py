@@ -1,0 +1,106 @@
+"""View makers of spectra: what instruments and the grain of a sample change, and its chemistry does not."""
+
+from functools import partial
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.registry import Bounds, register
+from viewsmith.views.base import ViewContext, ViewMaker, at, randn
+
+view = partial(register, "view maker", modalities="spectra")
+Strength = Annotated[float, Bounds(ge=0, le=10)]
+
+
+def deviation(x: Tensor) -> Tensor:
+    """Standard deviation of the values of each spectrum (B, 1, T) over its axis: (B, 1, 1)."""
+    return (x - x.mean(2, keepdim=True)).square().mean(2, keepdim=True).sqrt()
+
+
+class Scatter(ViewMaker):
+    """``m + b (x - m) + s (a0 + a1 t + a2 (3 t^2 - 1) / 2)``, the model of extended multiplicative scatter correction
+    (Martens and Stark 1991): m is the mean and s the deviation of the spectrum, t runs from -1 to 1 along the axis.
+
+    Parameters
+    ----------
+    gain : float
+        Deviation of log b.
+    baseline : float
+        Deviation of a0, a1 and a2.
+    """
+
+    static_step = True
+
+    def __init__(self, gain: float = 0.1, baseline: float = 0.3) -> None:
+        super().__init__()
+        self.gain, self.baseline = gain, baseline
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        t = torch.linspace(-1, 1, x.shape[2], device=x.device, dtype=x.dtype)
+        polynomials = torch.stack([torch.ones_like(t), t, (3 * t * t - 1) / 2])
+        mean, b = x.mean(2, keepdim=True), (self.gain * randn(x[..., :1], generator)).exp()
+        a = self.baseline * deviation(x) * randn(x[..., :3], generator)
+        return mean + b * (x - mean) + a @ polynomials
+
+
+class AxisShift(ViewMaker):
+    """The spectrum between its points, moved along the axis by a Gaussian number of points.
+
+    Parameters
+    ----------
+    points : float
+        Deviation of that number.
+    """
+
+    static_step = True
+
+    def __init__(self, points: float = 0.5) -> None:
+        super().__init__()
+        self.points = points
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        last = x.shape[2] - 1
+        at = torch.arange(x.shape[2], device=x.device, dtype=x.dtype) + self.points * randn(x[..., :1], generator)
+        at = at.clamp(0, last)
+        before = at.long().clamp_max(last - 1)
+        return torch.lerp(x.gather(2, before), x.gather(2, before + 1), at - before)
+
+
+class SpectralNoise(ViewMaker):
+    """Gaussian noise on every value, by the deviation of the spectrum.
+
+    Parameters
+    ----------
+    strength : float
+        1 is the deviation of the spectrum.
+    """
+
+    static_step = True
+
+    def __init__(self, strength: float = 0.01) -> None:
+        super().__init__()
+        self.strength = strength
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return x + self.strength * deviation(x) * randn(x, generator)
+
+
+@view(
+    "scatter",
+    help="another amplitude, level, slope and curvature",
+    source="Martens and Stark 1991",
+    strengths=at(scatter_baseline=(0.3, 0.1, 1.0)),
+)
+def _scatter(context: ViewContext, *, scatter_gain: Strength = 0.1, scatter_baseline: Strength = 0.3) -> Scatter:
+    return Scatter(scatter_gain, scatter_baseline)
+
+
+@view("axis-shift", help="moved along the axis by about half a point", strengths=at(shift_points=(0.5, 2.0)))
+def _axis_shift(context: ViewContext, *, shift_points: Annotated[float, Bounds(ge=0, le=100)] = 0.5) -> AxisShift:
+    return AxisShift(shift_points)
+
+
+@view("spectral-noise", help="Gaussian noise", strengths=at(spectral_noise=(0.01, 0.1)))
+def _spectral_noise(context: ViewContext, *, spectral_noise: Strength = 0.01) -> SpectralNoise:
+    return SpectralNoise(spectral_noise)

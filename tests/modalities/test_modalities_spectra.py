@@ -1,0 +1,104 @@
+"""Spectra: samples, features and views against loops, and what the default finds where scattering hides it."""
+
+import numpy as np
+import pytest
+import torch
+
+from refusals import refusal
+from viewsmith import Contrastive, LinearContrast
+from viewsmith.modalities import modality_of
+from viewsmith.modalities.spectra.features import normalized, slopes
+from viewsmith.modalities.spectra.modality import spectrum_rows
+from viewsmith.modalities.spectra.views import AxisShift, Scatter, SpectralNoise
+
+T = 40
+X = torch.randn(6, 1, T, generator=torch.Generator().manual_seed(0)).cumsum(2)
+
+
+def scattered(n=60, points=120, seed=0):
+    """Spectra of three mixtures of bands, whose baselines and amplitudes vary more than the mixtures do."""
+    r = np.random.default_rng(seed)
+    y, t = np.arange(n) % 3, np.linspace(-1, 1, points)
+    bands = np.exp(-((t - np.array([-0.4, 0.0, 0.5])[:, None]) ** 2) / 0.01)
+    x = 1 + bands.sum(0) + 0.3 * bands[y]
+    x = r.lognormal(0, 0.5, (n, 1)) * x + r.normal(0, 1, (n, 1)) + r.normal(0, 1, (n, 1)) * t
+    return (x + r.normal(0, 0.002, x.shape)).astype(np.float32), y
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_slopes_are_those_of_lines_in_windows(dtype):
+    x = X.to(dtype)
+    found = slopes(x, 3)
+    for at in (0, 1, 17, T - 1):
+        window = x[:, 0, np.clip(np.arange(at - 3, at + 4), 0, T - 1)].double().numpy()
+        expected = np.polyfit(np.arange(-3, 4), window.T, 1)[0]
+        np.testing.assert_allclose(found[:, 0, at], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_level_and_amplitude_leave_the_features():
+    features = LinearContrast(modality="spectra", random_state=0).fit(scattered()[0]).module_.framework.encoder.features
+    assert features.n_features == 4 * 120
+    x = torch.from_numpy(scattered()[0])[:, None]
+    np.testing.assert_allclose(features(3 * x + 5), features(x), atol=2e-3)
+    assert not torch.allclose(features(x + 0.1 * torch.linspace(-1, 1, 120)), features(x), atol=1e-2)
+    np.testing.assert_allclose(normalized(x).var(2, correction=0).flatten(), np.ones(60), rtol=1e-4)
+
+
+def test_scatter_is_a_polynomial_and_a_factor():
+    view = Scatter(0.2, 0.5)(X, generator=torch.Generator().manual_seed(1))
+    t = np.linspace(-1, 1, T)
+    for before, after in zip(X[:, 0].numpy(), view[:, 0].numpy(), strict=True):
+        basis = np.stack([before, np.ones(T), t, t * t], 1)
+        residual = after - basis @ np.linalg.lstsq(basis, after, rcond=None)[0]
+        assert np.abs(residual).max() < 1e-4 < np.abs(after - before).max()
+    assert torch.equal(Scatter(0.0, 0.0)(X, generator=torch.Generator()), X)
+
+
+def test_a_shift_moves_along_the_axis():
+    line = torch.arange(float(T)).expand(500, 1, T)
+    moved = (AxisShift(0.5)(line, generator=torch.Generator().manual_seed(0)) - line)[:, 0, 10:-10]
+    assert torch.allclose(moved, moved[:, :1].expand_as(moved), atol=1e-4)  # all points alike, between points, too
+    assert 0.4 < float(moved[:, 0].std()) < 0.6 and abs(float(moved.mean())) < 0.1
+
+
+def test_noise_is_by_the_deviation_of_the_spectrum():
+    x = torch.cat([X, 10 * X])
+    noise = SpectralNoise(0.1)(x, generator=torch.Generator().manual_seed(0)) - x
+    np.testing.assert_allclose(noise.std(2) / x.std(2), np.full((12, 1), 0.1), rtol=0.4)
+
+
+def test_what_scattering_hides_is_found():
+    x, y = scattered()
+    model = LinearContrast(modality="spectra", random_state=0).fit(x)
+    h = model.transform(x)
+    nearest = [((h - row) ** 2).sum(1).argsort()[1] for row in h]
+    raw = [((x - row) ** 2).sum(1).argsort()[1] for row in x]
+    assert (y[nearest] == y).mean() > 0.95 > 0.7 > (y[raw] == y).mean()
+    assert np.array_equal(model.transform(x[:, None]), h)  # (n, 1, points) is the same
+    assert model.views(x[:2], n_views=3, random_state=0).shape == (2, 3, 120)
+    assert set(modality_of("spectra").raw_features(x[:, None], None)) > {"values"}
+
+
+def test_a_network_is_trained_on_spectra():
+    x, _ = scattered(40)
+    model = Contrastive(modality="spectra", epochs=1, batch_size=8, random_state=0).fit(x)
+    assert model.transform(x).shape == (40, model.n_components_) and np.isfinite(model.transform(x)).all()
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (np.zeros((4, 2, 30)), "spectra are numbers (n, points), with at least 8 points"),
+        (np.zeros((4, 7)), "shape (4, 7); spectra are numbers (n, points)"),
+        (np.full((4, 30), np.nan), "point 0"),
+        (np.full((4, 30), "a"), "text"),
+    ],
+)
+def test_bad_spectra_are_refused(x, said):
+    assert said in refusal(spectrum_rows, x)
+
+
+def test_other_points_are_refused():
+    x, _ = scattered(30)
+    model = LinearContrast(modality="spectra", random_state=0).fit(x)
+    assert "have 119 points, but the model was fitted on 120" in refusal(model.transform, x[:, 1:])
