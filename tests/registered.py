@@ -9,7 +9,7 @@ from viewsmith.modalities import modality_of
 
 MODALITIES = ("vectors", "images", "dna")
 # These have tests of their own: test_estimators_series.py, test_estimators_proteins.py, test_estimators_letters.py.
-assert {*registered("modality")} == {*MODALITIES, "letters:ABC", "proteins", "series"}
+assert {*registered("modality")} == {*MODALITIES, "letters:ABC", "proteins", "series", "spectra"}
 FRAMEWORKS = tuple(name for name in registered("framework") if find("framework", name).tag("general", True))
 VIEWS = {d: tuple(name for name in registered("view maker", d) if ":" not in name) for d in MODALITIES}
 ENCODERS = {

@@ -137,8 +137,22 @@ def workplace(tmp_path, monkeypatch):
     cells.write_h5ad("cells.h5ad")
     save_file(Hyena().state_dict(), "model.safetensors")
     write_recordings(rng)
+    write_spectra(rng)
     write_plates(rng)
     return tmp_path
+
+
+def write_spectra(rng):
+    """A table with a spectrum in each row, and a folder of text files."""
+    import pandas as pd
+
+    axis = np.arange(900, 960)
+    x = np.sin(axis / 9 + (np.arange(40) % 2)[:, None]) + rng.normal(0, 0.1, (40, 60))
+    kinds = np.where(np.arange(40) % 2, "b", "t")
+    pd.DataFrame(x, columns=axis.astype(str)).assign(type=kinds).to_csv("coffee.csv", index=False)
+    for i, (row, kind) in enumerate(zip(x, kinds, strict=True)):
+        Path("raman", kind).mkdir(parents=True, exist_ok=True)
+        np.savetxt(f"raman/{kind}/{i}.txt", np.stack([axis, row], 1), header="Wave Intensity")
 
 
 def write_plates(rng):

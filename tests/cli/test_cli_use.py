@@ -309,7 +309,7 @@ def test_methods_are_listed():
     assert recordings == ["linear-contrast", "contrastive", "crl-tac", "metaug"]
     assert {*listed["frameworks"]} == {"info-max", "linear-contrast", "soft", "oucl", *FRAMEWORKS}
     listed_views = {modality: {*makers} - {"channel:RUN"} for modality, makers in listed["view makers"].items()}
-    assert listed_views.keys() == {*VIEWS, "letters:ABC", "proteins", "series"}
+    assert listed_views.keys() == {*VIEWS, "letters:ABC", "proteins", "series", "spectra"}
     assert {modality: listed_views[modality] for modality in VIEWS} == {
         modality: {*makers} for modality, makers in VIEWS.items()
     }

@@ -113,6 +113,28 @@ _SPECTRA = Format(  # intensities in bins of one m/z
     "pyteomics lxml psims",
     ".csv",
 )
+_SPECTROMETER = Format(  # a spectrum in each row
+    "a file of spectra of GRAMS",
+    "import pandas as pd, spc_io; s = spc_io.SPC.from_bytes_io(open({path}, 'rb')); "
+    "pd.DataFrame([e.yarray for e in s], columns=s[0].xarray).to_csv({out}, index=False)",
+    "spc-io",
+    ".csv",
+    " --modality spectra",
+)
+_RAMAN = Format(
+    "a file of Raman spectra of Renishaw",
+    "import pandas as pd; from renishawWiRE import WDFReader; r = WDFReader({path}); "
+    "pd.DataFrame(r.spectra.reshape(-1, len(r.xdata)), columns=r.xdata).to_csv({out}, index=False)",
+    "renishawWiRE",
+    ".csv",
+    " --modality spectra",
+)
+_OPUS = Format(
+    "a spectrum of OPUS",
+    "import numpy as np; from brukeropus import read_opus; a = read_opus({path}).a; np.savetxt({out}, np.c_[a.x, a.y])",
+    "brukeropus",
+    ".xy",
+)
 _MOLECULES = Format(  # circular fingerprints of radius 2
     "a file of molecules",
     "import numpy as np; from rdkit import Chem; from rdkit.Chem import rdFingerprintGenerator as g; "
@@ -157,6 +179,9 @@ FORMATS: dict[str, Format] = {
     **{f".{kind}": replace(_SPECTRA, code=_SPECTRA.code.replace("KIND", kind)) for kind in ("mzml", "mzxml", "mgf")},
     **{end: replace(_MOLECULES, code=_MOLECULES.code.replace("READER", of)) for end, of in _RDKIT.items()},
     **dict.fromkeys((".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2"), _RAW),
+    ".spc": _SPECTROMETER,
+    ".wdf": _RAMAN,
+    ".0": _OPUS,
     **dict.fromkeys((".nrrd", ".nhdr", ".mha", ".mhd"), _ITK),
     **dict.fromkeys((".vcf", ".vcf.gz"), _VARIANTS),
     ".abf": Format(

@@ -103,7 +103,10 @@ def _jcamp(file: Path) -> tuple[np.ndarray, np.ndarray]:
     with reading(str(file), "a JCAMP-DX file"):
         found = library.readfile(str(file))
         found = found["children"][0] if "children" in found and "x" not in found else found
-        return np.asarray(found["x"], np.float64), np.asarray(found["y"], np.float64)
+        axis, values = (np.asarray(found[name], np.float64) for name in ("x", "y"))
+        if len(axis) != len(values) or len(axis) < SHORTEST:
+            raise ValueError(f"{len(axis)} points and {len(values)} values")
+        return axis, values
 
 
 def _columns(file: Path, wanted: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:

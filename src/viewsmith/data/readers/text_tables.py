@@ -421,7 +421,7 @@ def _names(
     if header == "no":
         layout |= {"header": None, "names": numbers}
         return numbers
-    _check_header(line, layout["sep"], source_name)
+    _check_header(line, layout["sep"], source_name, of_points=request.modality == "spectra")
     return line
 
 
@@ -456,14 +456,15 @@ def _text_table(
     return read_commas(frame, layout["sep"], {*as_text, str(request.label), str(request.groups)}, source_name)
 
 
-def _check_header(names: list[str], separator: str, source_name: str) -> None:
+def _check_header(names: list[str], separator: str, source_name: str, of_points: bool) -> None:
     check_unique([name for name in names if name], f"{source_name} has columns with equal names", RENAME)
     other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
         raise InputError(
             f"{source_name} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs"
         )
-    if names != [str(i) for i in range(len(names))] and not np.isnan(pd.to_numeric(names, errors="coerce")).any():
+    counted = of_points or names == [str(i) for i in range(len(names))]
+    if not counted and not np.isnan(pd.to_numeric(names, errors="coerce")).any():
         warn(
             f"{source_name}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the "
             "columns; if it is data: --header no"

@@ -1,15 +1,14 @@
 """Features of spectra: the spectrum and its smoothed slopes, each without its level and amplitude."""
 
+from typing import Annotated
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import PartContext
 from viewsmith.networks.features import Features
-
-#: Points on either side of the middle of the windows to which slopes are fitted.
-HALF_WIDTHS = (2, 5, 10)
 
 
 def normalized(x: Tensor) -> Tensor:
@@ -41,12 +40,16 @@ class Derivatives(Features):
     Parameters
     ----------
     context : PartContext
+    half_widths : tuple of int
+        Points on either side of the middle of the windows, of which those longer than a spectrum are left out.
     """
 
-    def __init__(self, context: PartContext) -> None:
+    def __init__(
+        self, context: PartContext, *, half_widths: tuple[Annotated[int, Bounds(ge=1)], ...] = (2, 5, 10)
+    ) -> None:
         super().__init__()
         points = context.row_shape[1]
-        self.half_widths = [each for each in HALF_WIDTHS if 2 * each < points]
+        self.half_widths = [each for each in half_widths if 2 * each < points]
         self.n_features = points * (1 + len(self.half_widths))
 
     def of_block(self, x: Tensor) -> Tensor:

@@ -159,3 +159,8 @@ def test_tables_that_are_no_spectra(tmp_path):
     assert "has 2 columns of numbers, expected spectra" in refusal(load_dataset, tmp_path / "x.csv", modality="spectra")
     said = refusal(load_dataset, tmp_path / "x.csv", modality="spectra", label="c")
     assert "no column 'c', given as label" in said
+
+
+def test_a_header_of_numbers_is_that_of_points(tmp_path):
+    frame = pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS])
+    assert table(tmp_path / "x.csv", frame).x.shape == (6, 1, 16)  # without the warning of other tables
