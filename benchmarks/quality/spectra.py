@@ -6,8 +6,9 @@ has the files): coffee_classification.csv (70 spectra, seven kinds), milk-powder
 Incombustible_Material_NIR.csv (62). Five folds; spectra of one sample may be on both sides. Rows: "values", "pca" (20
 components of standardized values), "snv" (standard normal variate), "snv, first derivatives" (Savitzky-Golay, 11
 points), "minirocket" (`LinearContrast` for recordings), "table" (`Contrastive` on the columns, the default of a
-table), "spectra" (the default of --modality spectra). The views' strengths were set while coffee, milk powder, coal and
-plums were looked at; milk and peaches were not.
+table), "spectra" (the default of --modality spectra). The strengths of
+views were set while coffee, milk powder, coal and plums were looked at, the constant column and the widest window while
+all were: none is held out for these.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.spectra [minutes] [set or row] [--quick]

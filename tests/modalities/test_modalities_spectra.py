@@ -38,7 +38,7 @@ def test_slopes_are_those_of_lines_in_windows(dtype):
 
 def test_level_and_amplitude_leave_the_features():
     features = Derivatives(PartContext((1, 120), 1))
-    assert features.n_features == 4 * 120
+    assert features.n_features == 5 * 120
     x = torch.from_numpy(scattered()[0])[:, None]
     np.testing.assert_allclose(features(3 * x + 5), features(x), atol=2e-3)
     assert not torch.allclose(features(x + 0.1 * torch.linspace(-1, 1, 120)), features(x), atol=1e-2)

@@ -96,6 +96,9 @@ class Modality:
     longest_trained: ClassVar[int | None] = None
     #: and their options, for fixed features, which understand less than a network; None: `default_views`
     mild_views: ClassVar[tuple[str, Mapping[str, Any]] | None] = None
+    #: Least squared length of the constant column of the closed form over that of the others: more where samples vary
+    #: along few directions, of which cosines without it know the sign alone.
+    least_constant: ClassVar[float] = 0.0
     default_features: ClassVar[str] = ""  #: of registered kind "features"; empty: there are none
     steps: int = 1500  #: of a training if no number of epochs is given
     steps_on_gpu: int = 10_000

@@ -205,6 +205,7 @@ class LinearContrast(ViewsmithEstimator):
             batch_size=options.batch_size,
             max_samples=options.max_samples,
             minutes=options.minutes,
+            least_constant=modality_in(plan).least_constant,
             shrunk=shrunk,
             small_views=small_views,
         )

@@ -311,6 +311,7 @@ class LinearContrastMethod(Method):
         batch_size: int,
         max_samples: int | None,
         minutes: float | None = None,
+        least_constant: float = 0.0,
         shrunk: int = 1,
         small_views: PairMaker | None = None,
     ) -> None:
@@ -320,6 +321,7 @@ class LinearContrastMethod(Method):
         self.view_names = f"the views {view_names}".rstrip()
         self.n_views, self.ridge, self.n_components = n_views, ridge, n_components
         self.batch_size, self.max_samples, self.minutes = batch_size, max_samples, minutes
+        self.least_constant = least_constant
         self.made_at = time.monotonic()
         self.register_buffer("share_of_parts", torch.zeros(()))
         self.rows: Rows | None = None
@@ -443,6 +445,7 @@ class LinearContrastMethod(Method):
         constant = 0.0
         if self.n_components is None:
             constant = min(MOST_CONSTANT, (signal / max(size - signal, 1e-12) / ODDS) ** 2)
+            constant = max(constant, self.least_constant)
             constant = constant if constant > LEAST else 0.0
         encoder.set(solution.weights().float(), solution.correlation.float(), size, constant)
         k, nats = len(solution.signal), choice.information.get(choice.ridge)

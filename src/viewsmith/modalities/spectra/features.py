@@ -32,7 +32,7 @@ def slopes(x: Tensor, half_width: int) -> Tensor:
     source="Savitzky and Golay 1964; Barnes, Dhanoa and Lister 1989",
 )
 class Derivatives(Features):
-    """Spectra (B, 1, T) and their slopes in windows of 5, 11 and 21 points, without level and amplitude.
+    """Spectra (B, 1, T) and their slopes in windows of 5, 11, 21 and 41 points, without level and amplitude.
 
     The level of a spectrum is lost in slopes, and its amplitude where each is divided by its root mean square. So does
     what scattering adds and multiplies; the rest of a baseline is what views differ by.
@@ -45,7 +45,7 @@ class Derivatives(Features):
     """
 
     def __init__(
-        self, context: PartContext, *, half_widths: tuple[Annotated[int, Bounds(ge=1)], ...] = (2, 5, 10)
+        self, context: PartContext, *, half_widths: tuple[Annotated[int, Bounds(ge=1)], ...] = (2, 5, 10, 20)
     ) -> None:
         super().__init__()
         points = context.row_shape[1]

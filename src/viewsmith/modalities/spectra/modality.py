@@ -69,6 +69,7 @@ class Spectra(Series):
     default_views = "scatter+axis-shift+spectral-noise"
     mild_views = (default_views, MappingProxyType({}))
     default_features = "derivatives"
+    least_constant = 1.0  # such as the concentration of one substance
     crop_suffixes: ClassVar[tuple[str, ...]] = ()
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
