@@ -38,11 +38,15 @@ def test_slopes_are_those_of_lines_in_windows(dtype):
 
 def test_level_and_amplitude_leave_the_features():
     features = Derivatives(PartContext((1, 120), 1))
-    assert features.n_features == 5 * 120
+    assert features.n_features == 4 * 120  # two windows of so few points are the same
     x = torch.from_numpy(scattered()[0])[:, None]
-    np.testing.assert_allclose(features(3 * x + 5), features(x), atol=2e-3)
+    np.testing.assert_allclose(features(3 * x + 5), features(x), atol=5e-3)
     assert not torch.allclose(features(x + 0.1 * torch.linspace(-1, 1, 120)), features(x), atol=1e-2)
-    np.testing.assert_allclose(normalized(x).var(2, correction=0).flatten(), np.ones(60), rtol=1e-4)
+    spread = np.diff(np.quantile(normalized(x)[:, 0].numpy(), [0.25, 0.75], axis=1), axis=0)
+    np.testing.assert_allclose(spread[0], np.ones(60), rtol=1e-4)
+    x[:, :, 7] = 1e4  # where nothing passes
+    assert float(normalized(x).max()) == 10
+    assert Derivatives(PartContext((1, 5000), 1)).n_features == 5 * 1024
 
 
 def test_scatter_is_a_polynomial_and_a_factor():

@@ -12,9 +12,10 @@ from viewsmith.networks.features import Features
 
 
 def normalized(x: Tensor) -> Tensor:
-    """Spectra (B, 1, T) with mean 0 and variance 1 (standard normal variate: Barnes, Dhanoa and Lister 1989)."""
-    x = x - x.mean(2, keepdim=True)
-    return x / x.square().mean(2, keepdim=True).sqrt().clamp_min(1e-6)
+    """Spectra (B, 1, T) less their median and over the distance of their quartiles (robust normal variate: Guo, Wu and
+    Massart 1999), at most `MOST` of it: bands where nothing passes do not rule the rest."""
+    low, middle, high = torch.quantile(x.flatten(1), QUARTILES.to(x), dim=1)[..., None, None]
+    return ((x - middle) / (high - low).clamp_min(1e-6)).clamp(-MOST, MOST)
 
 
 def slopes(x: Tensor, half_width: int) -> Tensor:
@@ -22,6 +23,12 @@ def slopes(x: Tensor, half_width: int) -> Tensor:
     ``sum(k x_k) / sum(k^2)`` (Savitzky and Golay 1964, first derivative of polynomials of degree 1 and 2)."""
     k = torch.arange(-half_width, half_width + 1, device=x.device, dtype=x.dtype)
     return F.conv1d(F.pad(x, (half_width, half_width), mode="replicate"), (k / k.square().sum())[None, None])
+
+
+QUARTILES, MOST = torch.tensor([0.25, 0.5, 0.75]), 10.0
+POINTS = 1024  # of longer spectra means of so many parts are taken
+#: Half of the windows to which slopes are fitted, as parts of the axis.
+PARTS = (1 / 300, 1 / 120, 1 / 60, 1 / 30)
 
 
 @register(
@@ -32,28 +39,29 @@ def slopes(x: Tensor, half_width: int) -> Tensor:
     source="Savitzky and Golay 1964; Barnes, Dhanoa and Lister 1989",
 )
 class Derivatives(Features):
-    """Spectra (B, 1, T) and their slopes in windows of 5, 11, 21 and 41 points, without level and amplitude.
+    """Spectra (B, 1, T) and their slopes in four windows, without level and amplitude.
 
-    The level of a spectrum is lost in slopes, and its amplitude where each is divided by its root mean square. So does
-    what scattering adds and multiplies; the rest of a baseline is what views differ by.
+    The level of a spectrum is lost in slopes, and its amplitude where each is divided by its root mean square: so is
+    what scattering adds and multiplies. The rest of a baseline is what views differ by.
 
     Parameters
     ----------
     context : PartContext
-    half_widths : tuple of int
-        Points on either side of the middle of the windows, of which those longer than a spectrum are left out.
+    windows : tuple of float
+        Half of the windows to which slopes are fitted, as parts of the axis.
     """
 
     def __init__(
-        self, context: PartContext, *, half_widths: tuple[Annotated[int, Bounds(ge=1)], ...] = (2, 5, 10, 20)
+        self, context: PartContext, *, windows: tuple[Annotated[float, Bounds(gt=0, le=0.5)], ...] = PARTS
     ) -> None:
         super().__init__()
-        points = context.row_shape[1]
-        self.half_widths = [each for each in half_widths if 2 * each < points]
-        self.n_features = points * (1 + len(self.half_widths))
+        self.points = min(context.row_shape[1], POINTS)
+        self.half_widths = sorted({max(1, round(each * self.points)) for each in windows})
+        self.n_features = self.points * (1 + len(self.half_widths))
 
     def of_block(self, x: Tensor) -> Tensor:
-        found = [normalized(x)]
+        x = normalized(F.adaptive_avg_pool1d(x, self.points))
+        found = [x]
         for each in self.half_widths:
             slope = slopes(x, each)
             found.append(slope / slope.square().mean(2, keepdim=True).sqrt().clamp_min(1e-6))
