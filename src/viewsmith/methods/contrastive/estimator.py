@@ -78,7 +78,7 @@ class ContrastiveFacts(Facts):
     help="fixed views: by default nearest neighbors (vectors), SimCLR's crops and colors (images) or edits (dna)",
     source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
     search=arguments.RECIPE_RANGES,
-    compared=("vectors", "images", "dna", "proteins", "series"),
+    compared=("vectors", "images", "dna", "proteins", "series", "spectra"),
 )
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
 class Contrastive(ViewsmithEstimator):

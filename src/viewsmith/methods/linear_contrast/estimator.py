@@ -47,7 +47,7 @@ class LinearContrastFacts(Facts):
     help="fixed features and the contrast of fixed views on them, solved in closed form in seconds",
     source="InfoNCE: van den Oord et al. 2018; its solution for Gaussians: Ioffe 2006 (PLDA)",
     search={"images": arguments.CROPS_RANGES | {"ridge": "0.01..3"}},
-    compared=("images", "proteins", "series"),
+    compared=("images", "proteins", "series", "spectra"),
 )
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
 class LinearContrast(ViewsmithEstimator):
