@@ -168,6 +168,30 @@ def test_images_have_a_size_and_sharpness_of_their_own_and_dim_things_are_less_s
     assert middle == bright > dim
 
 
+def test_searches_in_halves_of_images_or_of_tiles_agree_or_the_report_says_so(tmp_path):
+    (large, _), (small, _) = nuclei([30]), nuclei([30], 1, radius=4)
+    x = np.concatenate([large, small])
+    model = Discovery().fit(x)  # both find all, a search in one finds its own kind
+    parts = model.locate(x)
+    says = "not steady: searches in two halves of the images agree on 0% of what they list"
+    assert len(parts) >= 55 and says in model.describe(parts, 2)
+    write_parts_report(tmp_path / "page.html", model, as_images(x), parts, None, title="nuclei")
+    assert says in (tmp_path / "page.html").read_text()
+    alone = Discovery().fit(large)
+    assert alone.search_.steady >= 0.95 and "steady" not in alone.describe(alone.locate(large), 1)
+    one, _ = nuclei([1])
+    model = Discovery().fit(one)
+    model.save(tmp_path / "run")
+    for each in (model, Discovery.load(tmp_path / "run")):
+        assert "whether that is steady is not known" in each.describe(each.locate(one), 1)
+
+
+def test_pieces_of_a_half_lie_in_the_next_larger_ones_of_it():
+    parent, kept = np.array([-1, 0, 1, 2, 1, -1, 5]), np.array([True, False, True, True, True, False, True])
+    of = Pieces(parent, np.arange(28).reshape(7, 4), *np.ones((2, 7)), np.ones((7, 5)), np.zeros(7, bool)).among(kept)
+    assert of.parent.tolist() == [-1, 0, 1, 0, -1] and of.boxes[:, 0].tolist() == [0, 8, 12, 16, 24]
+
+
 def test_the_report_the_file_and_the_threshold(tmp_path):
     x, centers = nuclei([9, 12])
     model = Discovery().fit(x)

@@ -34,7 +34,7 @@ ROUNDS = 12
 KEPT = 24  # whitened components of a window
 SURE = 0.05  # q-value of places that surely are parts
 FAR = 3.0  # interquartile ranges above the upper quartile, where outliers begin ("far out", Tukey 1977)
-STEADY = 0.9  # of the samples, in which two halves agree; with fewer the report says so
+STEADY = 0.9  # of the samples or parts, in which two halves agree; with fewer the report says so
 CACHED = 2**13  # rows that stay in the cache of a CPU
 
 
@@ -338,7 +338,7 @@ class Search:
     # For each kind, the q-value of the surest place that it was fitted to.
     least_q: list[float] = field(default_factory=list)
     typical: list[Typical] = field(default_factory=list)  # for each kind
-    steady: float = 1.0  # see `image_parts.agreement_of_halves`
+    steady: float = 1.0  # how far searches in two halves agree; NaN if that cannot be known
 
     def table(
         self, dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], samples: int
@@ -400,10 +400,17 @@ class Search:
         if hidden:
             which = "a further kind was" if hidden == 1 else f"{hidden} further kinds were"
             lines.append(f"{which} found, but how many places there are wrong is not known: unjudged=True lists them")
-        if self.steady < STEADY:
-            lines.append(f"not steady: searches in two halves of them agree on the place in {self.steady:.0%}")
         unsure = f"no place is sure enough to be listed: give a max_q above {max_q:g} to see those that are less sure"
-        return "; ".join(lines) if lines else f"something may recur, but {unsure}"
+        lines = lines or [f"something may recur, but {unsure}"]
+        if self.steady < STEADY:
+            lines.append(f"not steady: {self.halves()}")
+        if np.isnan(self.steady):
+            lines.append("whether that is steady is not known: searches in two halves found too little")
+        return "; ".join(lines)
+
+    def halves(self) -> str:
+        """How far searches in two halves agree."""
+        return f"searches in two halves of them agree on the place in {self.steady:.0%}"
 
     def with_q_values(self, table: np.ndarray, samples: int) -> np.ndarray:
         """Parts in the order of their samples, with the q-values of each kind; those of a kind in a sample come best

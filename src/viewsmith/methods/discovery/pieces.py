@@ -15,7 +15,9 @@
    once, and no thing is too bright. Both are normal, with medians as moments. In rounds; at first p is the share of
    the ellipse to the power of `ROUND`.
 5. q: the same choice, with the same p_P and p_U, in the images with random phases. These scatter all brightness; what
-   is in parts or their blur makes no wrong ones, so that they count by the share of the brightness that is in none.
+   in parts or their blur makes no wrong ones, so that they count by the share of the brightness that is in none.
+6. Steady: the same search in two halves of the images; in one image alone, of every other tile. Both judge all images,
+   and should list the same pieces.
 
 Symbols: z features of a piece; P chosen pieces; U all candidates.
 """
@@ -35,7 +37,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images
 from viewsmith.data.recordings import otsu_threshold
-from viewsmith.methods.discovery.contrast import SURE, Typical, q_values
+from viewsmith.methods.discovery.contrast import SURE, Typical, folds, q_values
 from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
 
 #: Least share of the brightness above the background that lies in pieces, if the background is plain. Nuclei of three
@@ -51,6 +53,8 @@ ROUNDS = 3
 FLOOR = 0.02  # least deviation of a feature
 SIDE, FILL, SHARP, HIGH = 0, 1, 3, 4  # features
 LARGEST = 2048  # pixels of the longer side; larger images are reduced to fewer
+TILES = 4  # on each side of an image that is searched alone, every other one in a half
+LISTED = 0.1  # q-value of the pieces that searches in two halves should have in common
 FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that are enough, at least; their sides
 
 
@@ -95,6 +99,14 @@ class Pieces:
             chosen[i] = not taken[i] and value[i] >= within[i] and value[i] > 0
             taken[i] |= chosen[i]
         return chosen
+
+    def among(self, kept: np.ndarray) -> "Pieces":
+        """The kept pieces (m,), each in the smallest kept one that holds it."""
+        number, near = np.cumsum(kept) - 1, np.full(len(kept) + 1, -1)  # the last one: of no piece
+        for i, parent in enumerate(self.parent):
+            near[i] = number[i] if kept[i] else near[parent]
+        around = near[self.parent[kept]]
+        return Pieces(around, *(v[kept] for v in (self.boxes, self.area, self.height, self.z, self.cut)))
 
     def roundness(self) -> np.ndarray:
         """p before there is a model."""
@@ -189,6 +201,17 @@ class Kind:
     between: np.ndarray
 
     @classmethod
+    def fitted(cls, candidates: list[Pieces]) -> "tuple[Kind, np.ndarray]":
+        """Fitted to the candidates of images in rounds, with what is the `own` of each image."""
+        chosen = [each.choose(each.roundness()) for each in candidates]
+        own = np.zeros((len(candidates), candidates[0].z.shape[1]))
+        for _ in range(ROUNDS):
+            kind = cls.of(candidates, chosen, own)
+            own = np.stack([kind.own(each, kept) for each, kept in zip(candidates, chosen, strict=True)])
+            chosen = [kind.choose(each, of)[0] for each, of in zip(candidates, own, strict=True)]
+        return kind, own
+
+    @classmethod
     def of(cls, candidates: list[Pieces], chosen: list[np.ndarray], own: np.ndarray) -> "Kind":
         """Fitted to the chosen ones, each with the weight of its area, and to all, without what is the `own` of their
         image (n, 5)."""
@@ -223,14 +246,18 @@ class Kind:
 
     def choose(self, each: Pieces, own: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Which pieces of an image are chosen, bool (m,), with the scores (m,) and features (m, 5) of all, less its
-        `own` center, which is found here if it is not given."""
-        if own is None:
-            own = self.own(each, self.choose(each, np.zeros_like(self.center))[0])
-            own = self.own(each, self.choose(each, own)[0])
-        z = each.z - own - np.outer(each.cut, self.cut)
+        `own` center, by default that of `settled`."""
+        z = each.z - (self.settled(each) if own is None else own) - np.outer(each.cut, self.cut)
         z[:, HIGH] = np.minimum(z[:, HIGH], self.center[HIGH])
         score = self(z)
         return each.choose(expit(score)), score, z
+
+    def settled(self, each: Pieces) -> np.ndarray:
+        """What is the `own` of an image to which the kind was not fitted."""
+        own = np.zeros_like(self.center)
+        for _ in range(2):
+            own = self.own(each, self.choose(each, own)[0])
+        return own
 
     def standard(self, z: np.ndarray) -> np.ndarray:
         """Features (m, 5) in deviations of the kind."""
@@ -240,6 +267,28 @@ class Kind:
         """Scores (m,) in nats of features (m, 5)."""
         kind, rest = self.standard(z), (z - self.all_center) / self.all_spread
         return np.asarray((rest**2 - kind**2).sum(1) / 2 + np.log(self.all_spread / self.spread).sum())
+
+
+def _judged(
+    kind: Kind, own: np.ndarray, candidates: list[Pieces], drawn: list[Pieces], above: float
+) -> tuple[list[tuple[np.ndarray, np.ndarray, np.ndarray]], np.ndarray, float]:
+    """What is chosen in images with an `own` center each, see `Kind.choose`; scores of what is chosen in those with
+    random phases, padded; and the share of the brightness `above` the background that is in no likely piece."""
+    found, rest = [kind.choose(*pair) for pair in zip(candidates, own, strict=True)], 1.0
+    for each, (kept, score, _) in zip(candidates, found, strict=True):
+        rest -= float((each.area * each.height)[np.unique(each.widest[kept & (score > 0)])].sum() / above)
+    null = []
+    for i, each in enumerate(drawn):
+        kept, score, _ = kind.choose(each, own[i % len(own)])
+        null.append(score[kept])
+    most = max(1, *map(len, null))
+    return found, np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null]), rest
+
+
+def _tile(each: Pieces, shape: tuple[int, ...]) -> np.ndarray:
+    """Row and column, in sum, of the tile in which the middle of each piece (m,) of an image (h, w) is."""
+    middle = (each.boxes[:, 1::-1] + each.boxes[:, 3:1:-1]) / 2
+    return np.asarray((TILES * middle / shape).astype(int).sum(1))
 
 
 def _kept(values: list[np.ndarray], chosen: list[np.ndarray]) -> np.ndarray:
@@ -303,31 +352,49 @@ class PieceSearch(ImageSearch):
         rows = images.order[:FITTED]
         planes = [self._read(images, int(i))[0] for i in rows]
         candidates = [pieces_of(plane) for plane in planes]
-        chosen = [each.choose(each.roundness()) for each in candidates]
-        own = np.zeros((len(rows), candidates[0].z.shape[1]))
-        for _ in range(ROUNDS):
-            kind = Kind.of(candidates, chosen, own)
-            own = np.stack([kind.own(each, kept) for each, kept in zip(candidates, chosen, strict=True)])
-            found = [kind.choose(each, of) for each, of in zip(candidates, own, strict=True)]
-            chosen = [kept for kept, _, _ in found]
-        above = sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes)
-        self.rest = 1.0
-        for each, (kept, score, _) in zip(candidates, found, strict=True):
-            things = np.unique(each.widest[kept & (score > 0)])
-            self.rest -= float((each.area * each.height)[things].sum() / above)
-        rng, null = np.random.default_rng(self.seed), []
-        for i in range(_enough(images)):
-            drawn = random_phases(planes[i % len(planes)][..., None], rng)[..., 0]
-            kept, score, _ = kind.choose(pieces_of(drawn), own[i % len(planes)])
-            null.append(score[kept])
-        most = max(1, *map(len, null))
-        self.null = [np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null])]
+        rng = np.random.default_rng(self.seed)
+        at = [i % len(planes) for i in range(_enough(images))]
+        drawn = [pieces_of(random_phases(planes[i][..., None], rng)[..., 0]) for i in at]
+        above = float(sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes))
+        kind, own = Kind.fitted(candidates)
+        found, null, self.rest = _judged(kind, own, candidates, drawn, above)
+        self.null = [null]
         self.parts, self.tried = [kind], [[kind]]
         scores = np.concatenate([score[kept] for kept, score, _ in found])
         q = q_values(scores, self.null[0], len(rows) * self.rest)
         self.least_q = [float(q.min(initial=1.0))]
         z = np.concatenate([z[kept] for kept, _, z in found])
         self.typical = [Typical.of(kind.standard(z[q <= SURE]), self.seed)]
+        shapes = [plane.shape for plane in planes]
+        self.steady = self._agreement(candidates, shapes, drawn, above)
+
+    def _agreement(
+        self, candidates: list[Pieces], shapes: list[tuple[int, ...]], drawn: list[Pieces], above: float
+    ) -> float:
+        """Share of the pieces that searches in two halves of the images, or of the tiles of one, list in all of them,
+        which both list (Dice 1945); NaN if a half has no candidates, or no search lists any."""
+        half, listed = folds(len(candidates), self.seed, 2), []
+        for f in range(2):
+            own = [each for each, of in zip(candidates, half, strict=True) if of == f]
+            if len(candidates) == 1:
+                own = [candidates[0].among(_tile(candidates[0], shapes[0]) % 2 == f)]
+            if not any(len(each.area) for each in own):
+                return float("nan")
+            kind, _ = Kind.fitted(own)
+            settled = np.stack([kind.settled(each) for each in candidates])
+            found, null, rest = _judged(kind, settled, candidates, drawn, above)
+            firsts = [self._first(kept, score) for kept, score, _ in found]
+            score = np.concatenate([score[first] for first, (_, score, _) in zip(firsts, found, strict=True)])
+            sure = q_values(score, null, len(candidates) * rest) <= LISTED
+            split = np.split(sure, np.cumsum([len(first) for first in firsts])[:-1])
+            listed.append([e.boxes[first[s]] for e, first, s in zip(candidates, firsts, split, strict=True)])
+        one, other, same = np.sum([_alike(*boxes) for boxes in zip(*listed, strict=True)], 0)
+        return float(2 * same / (one + other)) if one + other else float("nan")
+
+    def _first(self, kept: np.ndarray, score: np.ndarray) -> np.ndarray:
+        """The chosen pieces of an image, best first, as many as are asked for."""
+        chosen = np.flatnonzero(kept)
+        return np.asarray(chosen[np.argsort(-score[chosen], kind="stable")][: self.max_parts])
 
     def candidates(self, X: Any) -> np.ndarray:
         """The pieces of every image, with their q-values among all images."""
@@ -337,8 +404,7 @@ class PieceSearch(ImageSearch):
             plane, scale = self._read(images, i)
             each = pieces_of(plane)
             kept, score, z = kind.choose(each)
-            unlike, chosen = self.typical[0].outliers(kind.standard(z)), np.flatnonzero(kept)
-            chosen = chosen[np.argsort(-score[chosen], kind="stable")][: self.max_parts]
+            unlike, chosen = self.typical[0].outliers(kind.standard(z)), self._first(kept, score)
             height, width = images.shapes[i]
             for k in chosen:
                 box = np.minimum(np.round(each.boxes[k] * scale).astype(int), [width, height, width, height])
@@ -363,6 +429,10 @@ class PieceSearch(ImageSearch):
         if pieces and same >= 0.9 * max(pieces, parts):
             text += f"; Otsu's threshold with connected pieces finds nearly the same ({same:,} of {parts:,}), use it"
         return text
+
+    def halves(self) -> str:
+        """How far searches in two halves agree."""
+        return f"searches in two halves of the images agree on {self.steady:.0%} of what they list"
 
     @property
     def _side(self) -> float:
