@@ -43,6 +43,34 @@ def test_columns_of_a_table_beside_one_of_points(tmp_path):
     assert np.array_equal(table(tmp_path / "y.csv", named, time="t").x, data.x)
 
 
+def test_columns_are_put_in_the_order_of_the_axis(tmp_path, capsys):
+    frame = pd.DataFrame(X, columns=[f"{point:g} [nm]" for point in AXIS])
+    fitted = table(tmp_path / "x.csv", frame)
+    mixed = frame[list(np.random.default_rng(0).permutation(frame.columns))]
+    assert np.array_equal(table(tmp_path / "y.csv", mixed).x, fitted.x)
+    assert "put in the order of the points" in capsys.readouterr().err
+    for other in (mixed, frame.iloc[:, ::-1], mixed.rename(columns=lambda name: "X" + name.split()[0])):
+        other.to_csv(tmp_path / "y.csv", index=False)
+        assert np.array_equal(load_dataset(tmp_path / "y.csv", schema=fitted.schema).x, fitted.x)
+        assert capsys.readouterr().err == ""
+
+
+def test_a_point_with_a_text_is_refused(tmp_path):
+    frame = pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS]).astype(object)
+    frame.iloc[2, 3] = "<LOD"
+    said = refusal(table, tmp_path / "x.csv", frame)
+    assert "not numbers: 406 (contains '<LOD')" in said and "--drop" in said
+    assert table(tmp_path / "x.csv", frame, drop=["406"]).x.shape == (6, 1, 15)
+    assert "no column 'z', given as drop" in refusal(table, tmp_path / "x.csv", frame, drop=["z"])
+    assert "one_hot has no effect" in refusal(table, tmp_path / "x.csv", frame, one_hot=["400"])
+
+
+def test_parquet_is_read_as_a_whole(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS]).to_parquet(tmp_path / "x.parquet")
+    assert np.array_equal(load_dataset(tmp_path / "x.parquet", modality="spectra", stream=True).x[:, 0], X)
+
+
 def write(folder, form="{:.6f}\t{:.6f}\n", begin="", axis=AXIS, ending="txt"):
     for i, (row, kind) in enumerate(zip(X, KINDS, strict=True)):
         place = folder / kind
@@ -80,12 +108,66 @@ def test_decimal_commas(tmp_path):
     np.testing.assert_allclose(load_dataset(folder, modality="spectra").x[:, 0], in_folders(X), atol=1e-5)
 
 
+WHOLE = "".join(f"{point:.6f}\t{value:.6f}\n" for point, value in zip(AXIS, X[0], strict=True))
+LINES = WHOLE.splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WHOLE.encode("utf-16"),
+        WHOLE.encode("utf-16-le"),
+        WHOLE.replace("\n", "\r\n").encode("utf-8-sig"),
+        WHOLE.replace("\n", "\n\n"),
+        "#x\ty\n" + "".join(LINES[:8]) + "# lamp changed\n" + "".join(LINES[8:]),
+        WHOLE.replace("\n", "  # valid\n"),
+        "".join(f'"{point:.6f}","{value:.6f}"\n' for point, value in zip(AXIS, X[0], strict=True)),
+        "".join(f"{point:.8E} {value:.8E}\n" for point, value in zip(AXIS, X[0], strict=True)).replace("E", "D"),
+        WHOLE.replace(".", ",").replace("\t", "  "),
+        "".join(f"{i},{point},{value}\n" for i, (point, value) in enumerate(zip(AXIS, X[0], strict=True))),
+        "value,shift\n" + "".join(f"{value},{point}\n" for point, value in zip(AXIS, X[0], strict=True)),
+        WHOLE + "\n" + WHOLE,
+        "".join(np.random.default_rng(0).permutation(LINES)),
+        WHOLE + LINES[-1],
+        WHOLE + "nan\t1\n",
+    ],
+)
+def test_texts_of_one_spectrum(tmp_path, text):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    data = load_dataset(tmp_path, modality="spectra")
+    np.testing.assert_allclose(data.x[:, 0], X[[0, 0]], atol=1e-5)
+    later = load_dataset(tmp_path / "a.txt", schema=data.schema)  # one of them
+    assert np.array_equal(later.x, data.x[:1])
+
+
+def test_a_cell_that_is_missing_does_not_end_a_spectrum(tmp_path):
+    for i, gap in enumerate((",\n", ",n.a.\n")):
+        lines = [f"{point},{value}\n" for point, value in zip(np.arange(32), np.tile(X[0], 2), strict=True)]
+        lines[20] = "20" + gap
+        (tmp_path / f"{i}.csv").write_text("".join(lines))
+    with pytest.warns(UserWarning, match="2 values of 2 spectra missing"):
+        assert load_dataset(tmp_path, modality="spectra").x.shape == (2, 1, 32)
+
+
+def test_files_beside_spectra_are_left_out(tmp_path):
+    write(tmp_path)
+    (tmp_path / "notes.txt").write_text("measured on a Monday")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.warns(UserWarning, match="2 files without a spectrum, left out: empty.csv, notes.txt"):
+        data = load_dataset(tmp_path, modality="spectra")
+    assert data.x.shape == (6, 1, 16)
+    assert "drop has no effect" in refusal(load_dataset, tmp_path, modality="spectra", drop=["a"])
+    (tmp_path / "a" / "s0.txt").write_text(WHOLE.replace("\n", "\t1\n") * 2)
+    assert "of which 16 are there before" in refusal(load_dataset, tmp_path, modality="spectra")
+
+
 def test_a_column_of_several_is_chosen(tmp_path, capsys):
     for i, row in enumerate(X):
         lines = [f"{point},{value},{10 * value}" for point, value in zip(AXIS, row, strict=True)]
         (tmp_path / f"{i}.csv").write_text("\n".join(["nm,A,B", *lines]))
     first = load_dataset(tmp_path, modality="spectra")
-    assert "the column A is read; others are B" in capsys.readouterr().err
+    assert "the column A is read, at the points of nm; others are B" in capsys.readouterr().err
     second = load_dataset(tmp_path, modality="spectra", channels=["B"])
     np.testing.assert_allclose(second.x, 10 * first.x, rtol=1e-5)
     assert second.schema["channels"] == ["B"]
@@ -131,6 +213,18 @@ def test_jcamp(tmp_path):
     data = load_dataset(tmp_path)
     assert data.modality == "spectra"
     np.testing.assert_allclose(data.x[:, 0], X, atol=1e-4)
+    text = (tmp_path / "1.jdx").read_text()
+    comment = text.replace("##XUNITS", "$$ of a spectrum\n##XUNITS").replace("##END", "$$ end\n##END")
+    linked = f"##TITLE=all\n##JCAMP-DX=4.24\n##DATA TYPE=LINK\n##BLOCKS=2\n{text}{text}##END=\n"
+    (tmp_path / "1.jdx").write_text(comment)
+    for written in (linked, text + (tmp_path / "2.jdx").read_text()):
+        (tmp_path / "0.jdx").write_text(written)
+        with pytest.warns(UserWarning, match="0.jdx: the first of several spectra is read"):
+            data = load_dataset(tmp_path)
+        np.testing.assert_allclose(data.x[:, 0], X[[1, 1, 2, 3, 4, 5]], atol=1e-4)
+    (tmp_path / "0.jdx").write_text("##TITLE=a\n##PEAK TABLE=(XY..XY)\n" + "41, 12\n44, 100\n" * 8 + "##END=\n")
+    assert "is a table of peaks" in refusal(load_dataset, tmp_path)
+    (tmp_path / "0.jdx").write_text(text)
     (tmp_path / "7.jdx").write_text("no spectrum")
     assert "7.jdx as a JCAMP-DX file" in refusal(load_dataset, tmp_path)
 

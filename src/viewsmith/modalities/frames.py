@@ -118,30 +118,40 @@ def _converted(X: Any, source_name: str) -> pd.DataFrame:
     raise InputError(f"{source_name} is a {type(X).__name__}: give X.to_pandas(), or install pyarrow")
 
 
-_UNITS = "nm|um|µm|cm-1|cm\\^-1|1/cm|ev|kev|ppm|hz|da|m/z|°"
-_POINT = re.compile(rf"(\D*?)([+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:{_UNITS})?", re.IGNORECASE)
+_UNITS = "nm|nanometers?|um|µm|μm|cm-1|cm\\^-1|cm\\^?\\(-1\\)|cm⁻¹|1/cm|ev|kev|ppm|hz|da|m/z|°"
+_POINT = re.compile(rf"(\D*?)([+-]?\d+(?:[.,]\d+)?(?:e[+-]?\d+)?)(?:[\s._]*[\[(]?(?:{_UNITS})[\])]?)?", re.IGNORECASE)
 MANY = 50  # columns that are named as points are, from which a table may be one of spectra
 SMOOTH = 0.2  # mean step between the points of a spectrum over its deviation, at most; 1.1 in noise
 
 
 def named_points(frame: pd.DataFrame) -> tuple[list[str], np.ndarray] | None:
-    """The columns of numbers that are named as the points of an axis, such as 868, X868.5 or "868 nm", and the points;
-    None unless these only rise or only fall."""
+    """The columns that are named as the points of an axis, such as 868, X868.5 or "868 nm", and the points, in their
+    order; None unless these differ. Columns of text are none, but for a few words among numbers."""
     kinds: dict[str, dict[str, float]] = {}  # by what stands before the number
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if dtype.kind in "biuf" and (match := _POINT.fullmatch(str(name).strip())):
-            kinds.setdefault(match[1], {})[name] = float(match[2])
+        match = _POINT.fullmatch(str(name).strip())
+        if match and (dtype.kind in "biuf" or _mostly_numbers(frame[name])):
+            kinds.setdefault(match[1], {})[name] = float(match[2].replace(",", "."))
     points = max(kinds.values(), key=len, default={})
-    axis = np.array(list(points.values()))
+    return (list(points), np.array(list(points.values()))) if len(set(points.values())) == len(points) > 1 else None
+
+
+def _mostly_numbers(column: pd.Series) -> bool:
+    given = column.dropna()
+    return bool(len(given)) and bool(pd.to_numeric(given.astype(str), errors="coerce").notna().mean() >= 0.5)
+
+
+def in_order(axis: np.ndarray) -> bool:
+    """Whether the points of an axis only rise or only fall."""
     steps = np.diff(axis)
-    return (list(points), axis) if len(steps) and ((steps > 0).all() or (steps < 0).all()) else None
+    return bool((steps > 0).all() or (steps < 0).all())
 
 
 def smooth_points(frame: pd.DataFrame) -> list[str]:
     """Columns of a table that seem to be points of spectra or recordings: many, named by an axis, with values that
     hardly change from one to the next; empty if they are not."""
-    found = named_points(frame)
-    if found is None or len(found[0]) < MANY:
+    found = named_points(frame.select_dtypes(["number", "bool"]))
+    if found is None or len(found[0]) < MANY or not in_order(found[1]):
         return []
     x = frame[found[0]].head(100).to_numpy(np.float64)
     steps, deviation = np.abs(np.diff(x, axis=1)).mean(1), x.std(1)

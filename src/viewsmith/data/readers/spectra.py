@@ -1,6 +1,9 @@
 """Readers of spectra: a row or a column of a table each, or a file of two columns each."""
 
+import codecs
+import contextlib
 import importlib
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +16,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.recordings import Recording, files_of, labels_of_recordings, name_in
-from viewsmith.modalities.frames import named_points
+from viewsmith.modalities.frames import check_no_text, in_order, named_points
 from viewsmith.modalities.series.modality import SHORTEST
 
 if TYPE_CHECKING:
@@ -22,51 +25,84 @@ if TYPE_CHECKING:
 TEXT, JCAMP = (".xy", ".xye", ".dpt", ".prn"), (".jdx", ".dx", ".jcm")
 #: Names of columns that have the axis, not a spectrum.
 _AXIS = re.compile(r"(?i)wave|\bnm\b|cm-1|raman|shift|theta|energy|m/z|\bmz\b|ppm|frequency|\baxis\b")
+HEAD = 2**20  # bytes of a file that tell whether it has one spectrum
 FILLED = 0.1  # part of the points of a spectrum, at most, whose values are interpolated
 
 
 def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: str) -> FileContents:
     """The spectra of a table: a row each, whose columns are named by the points of an axis, or a column each, beside
     one that has these points."""
-    frame = frame.drop(columns=[column for column in request.drop if column in frame.columns])
+    fitted = request.schema is not None
     options = {each: request.or_fitted(each) for each in ("label", "groups", "time")}
-    for option, column in options.items():
-        if column is not None and column not in frame.columns and request.schema is None:
+    named = [*options.items(), *(("drop", name) for name in request.drop)]
+    for option, column in named:
+        if column is not None and column not in frame.columns and not fitted:
             hint = suggest(column, list(frame.columns), "its columns are")
             raise InputError(f"{source_name} has no column {one_line(column, 60)!r}, given as {option}; {hint}")
+    for option in ("one_hot", "columns"):
+        if getattr(request, option):
+            raise InputError(f"{source_name} is read as spectra, on which {option} has no effect: leave it out")
+    drop = (request.schema or {}).get("drop", request.drop)
+    frame = frame.drop(columns=[column for column in drop if column in frame.columns])
     others = frame.drop(columns=[column for column in options.values() if column in frame.columns])
     numbers = [name for name in others.columns if others[name].dtype.kind in "biuf"]
     along = options["time"] or next((name for name in numbers if _AXIS.search(name) and _in_order(frame[name])), None)
-    if along is not None:
+    if along in frame.columns:
         columns = [name for name in numbers if name != along and not name.startswith("Unnamed: ")]
-        x, axis, names = frame[columns].to_numpy(np.float32).T, frame[along].to_numpy(np.float64), columns
         if not columns:
             raise InputError(f"{source_name} has no column of numbers beside {one_line(along, 60)}, expected spectra")
         say(f"{source_name}: {pluralize(len(columns), 'spectrum', 'spectra')} in columns, at the points of {along}")
-        spectra = [Recording(row[None], name) for row, name in zip(x, names, strict=True)]
+        axis, rows = _ordered(frame[along].to_numpy(np.float64), frame[columns].to_numpy(np.float32).T, source_name)
+        spectra = [Recording(row[None], name) for row, name in zip(rows, columns, strict=True)]
         return _contents(spectra, [axis] * len(spectra), request, source_name)
-    columns, axis = named_points(others) or (numbers, np.arange(len(numbers), dtype=float))
+    columns, axis = named_points(others) or ([], np.empty(0))
+    if len(columns) < SHORTEST:
+        columns, axis = numbers, np.arange(len(numbers), dtype=float)
+        if len(columns) >= SHORTEST and not fitted:
+            say(
+                f"{source_name}: columns are not named by the points of an axis: all of numbers are taken as points, "
+                f"{one_line(columns[0], 40)} to {one_line(columns[-1], 40)}"
+            )
     if len(columns) < SHORTEST:
         raise InputError(
             f"{source_name} has {pluralize(len(columns), 'column')} of numbers, expected spectra: a row each, with a "
             "column for each point, or a column each, with a column of points named wavelength or given by --time"
         )
+    check_no_text(others, columns, source_name, "correct these cells, or leave the points out with drop (--drop)")
     if left := [name for name in others.columns if name not in set(columns)]:
         points = f"{pluralize(len(columns), 'point')}, {columns[0]} to {columns[-1]}"
         say(f"{source_name}: {points}; left out {name_list(left)}")
-    x = frame[columns].to_numpy(np.float32)
+    if not in_order(axis) and not fitted:
+        say(f"{source_name}: columns are put in the order of the points of the axis")
+    axis, x = _ordered(axis, frame[columns].to_numpy(np.float32), source_name)
     labels, groups = (
         [None] * len(x) if column not in frame.columns else frame[column].tolist()
         for column in (options["label"], options["groups"])
     )
-    rows = zip(x, labels, groups, strict=True)
-    spectra = [Recording(row[None], str(i), label=label, group=group) for i, (row, label, group) in enumerate(rows)]
+    named_rows = zip(x, labels, groups, strict=True)
+    spectra = [
+        Recording(row[None], str(i), label=label, group=group) for i, (row, label, group) in enumerate(named_rows)
+    ]
     return _contents(spectra, [axis] * len(spectra), request, source_name)
 
 
 def _in_order(column: Any) -> bool:
-    steps = np.diff(column.to_numpy(np.float64))
-    return len(steps) >= SHORTEST - 1 and bool((steps > 0).all() or (steps < 0).all())
+    return len(column) >= SHORTEST and in_order(column.to_numpy(np.float64))
+
+
+def _ordered(axis: np.ndarray, values: np.ndarray, source_name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Points of an axis that rise or fall, and values (..., points) at these: sorted if need be, once each."""
+    known = np.isfinite(axis)
+    axis, values = axis[known], values[..., known]
+    if in_order(axis):
+        return axis, values
+    points, first = np.unique(axis, return_index=True)
+    if len(points) < (1 - FILLED) * len(axis):
+        raise InputError(
+            f"{source_name}: its axis has {len(axis):,} points, of which {len(axis) - len(points):,} are there before; "
+            "expected one spectrum: write several to a file each"
+        )
+    return points, values[..., first]
 
 
 @reader(
@@ -83,73 +119,179 @@ def _in_order(column: Any) -> bool:
 )
 def read_spectra(path: Path, request: DataOptions) -> FileContents:
     """Spectra (n, 1, points): of each file the second column, or the one that is named by --channels."""
+    for option in ("drop", "one_hot", "columns", "time", "length", "step", "rate"):
+        if getattr(request, option):
+            raise InputError(f"{path} is read as spectra, a file each, on which {option} has no effect: leave it out")
     files, n_train = files_of(path, (*TEXT, *JCAMP, *TEXT_TABLES))
-    about = {file for file, _ in files if request.labels is not None and file.samefile(request.labels)}
-    about |= {file for file, _ in files if file.stem.lower() == "readme"}
-    n_train = None if n_train is None else n_train - sum(file in about for file, _ in files[:n_train])
     spectra, axes, wanted = list[Recording](), list[np.ndarray](), request.or_fitted("channels")
-    for file, label in files:
-        if file not in about:
-            axis, values = _jcamp(file) if file.suffix.lower() in JCAMP else _columns(file, wanted, first=not axes)
-            axes.append(axis)
-            spectra.append(Recording(values[None].astype(np.float32), name_in(path, file), label=label))
+    faults: dict[Path, InputError] = {}  # of texts about the data, too
+    notes: dict[str, list[str]] = {}  # on files
+    train = n_train
+    for number, (file, label) in enumerate(files):
+        about = file.stem.lower() == "readme" or (request.labels is not None and file.samefile(request.labels))
+        try:
+            if not about:
+                if file.suffix.lower() in JCAMP:
+                    read, noted = _jcamp(file, request)
+                    for note in noted:
+                        notes.setdefault(note, []).append(name_in(path, file))
+                else:
+                    read = _columns(file, wanted, request, first=not axes)
+                axis, values = _ordered(*read, str(file))
+                if len(axis) < SHORTEST:
+                    raise _NoSpectrum(f"{file} has {pluralize(len(axis), 'point')}, expected at least {SHORTEST}")
+                axes.append(axis)
+                spectra.append(Recording(values[None].astype(np.float32), name_in(path, file), label=label))
+                continue
+        except _NoSpectrum as error:
+            faults[file] = error
+        if n_train is not None and train is not None and number < n_train:
+            train -= 1
     if not spectra:
-        raise InputError(f"{path} has no files of spectra ({' '.join((*TEXT, *JCAMP, '.txt', '.csv'))})")
-    return _contents(spectra, axes, request, str(path), n_train, path if path.is_dir() else None)
+        endings = " ".join((*TEXT, *JCAMP, ".txt", ".csv"))
+        raise next(iter(faults.values()), InputError(f"{path} has no files of spectra ({endings})"))
+    for note, noted_files in notes.items():
+        warn(f"{path}: {name_list(noted_files, 5)}: {note}")
+    if faults:
+        names = name_list([name_in(path, file) for file in faults], 5)
+        warn(f"{path}: {pluralize(len(faults), 'file')} without a spectrum, left out: {names}")
+    found = _contents(spectra, axes, request, str(path), train, path if path.is_dir() else None)
+    return replace(found, options=found.options | {"of_files": True})
 
 
-def _jcamp(file: Path) -> tuple[np.ndarray, np.ndarray]:
+class _NoSpectrum(InputError):
+    """A file that has no spectrum."""
+
+
+def _jcamp(file: Path, request: DataOptions) -> tuple[tuple[np.ndarray, np.ndarray], list[str]]:
+    """Axis and values of a file of JCAMP-DX, and what is to be said of it."""
     library: Any = importlib.import_module("jcamp")
-    with reading(str(file), "a JCAMP-DX file"):
-        found = library.readfile(str(file))
-        found = found["children"][0] if "children" in found and "x" not in found else found
-        axis, values = (np.asarray(found[name], np.float64) for name in ("x", "y"))
+    with open_text(file, "give a part of it") as opened:
+        lines = [line.partition("$$")[0] for line in _text(opened.read(), request).splitlines()]
+    linked = any(re.match(r"(?i)##\s*data\s?type\s*=\s*link", line) for line in lines)
+    ends = [number for number, line in enumerate(lines, 1) if line.upper().startswith("##END=")]
+    printed = io.StringIO()  # by the library, where lines do not fit each other
+    with reading(str(file), "a JCAMP-DX file"), contextlib.redirect_stdout(printed):
+        found = library.read(lines if linked or not ends else lines[: ends[0]])
+        blocks = [each for each in found.get("children", [found]) if len(each["x"])]
+        spectra = [each for each in blocks if "peak table" not in each or "xydata" in each or "xypoints" in each]
+        if blocks and not spectra:
+            raise InputError(
+                f"{file} is a table of peaks, expected a value at each point of an axis: give the spectrum"
+            )
+        axis, values = (np.asarray(spectra[0][name] if spectra else [], np.float64) for name in ("x", "y"))
         if len(axis) != len(values) or len(axis) < SHORTEST:
             raise ValueError(f"{len(axis)} points and {len(values)} values")
-        return axis, values
+    several = ["the first of several spectra is read"] * ((len(spectra) if linked else len(ends)) > 1)
+    wrong = "Y-Check" in printed.getvalue()
+    damaged = ["lines do not begin with the value that those before end with: damaged?"] * wrong
+    return (axis, values), several + damaged
 
 
-def _columns(file: Path, wanted: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
+def holds_one(path: Path, request: DataOptions) -> bool:
+    """Whether a text file has one spectrum, of two columns, rather than a table of several; for a run on such files
+    also of a few columns."""
+    few = SHORTEST - 1 if (request.schema or {}).get("of_files") else 2
+    with open_text(path, "give a part of it") as opened:
+        lines = _text(opened.read(HEAD), request).splitlines()
+    run = _longest(lines[: len(lines) - (len(lines) > SHORTEST)])[0]
+    return len(run) >= SHORTEST and len(run[0]) <= few
+
+
+def _text(raw: bytes, request: DataOptions) -> str:
+    """The text of a file, in the given encoding, that of its mark or of its zeros, or in UTF-8."""
+    marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    zeros = raw[:200:2].count(0), raw[1:200:2].count(0)
+    unmarked = "utf-16-le" if zeros[1] > 20 > zeros[0] else "utf-16-be" if zeros[0] > 20 > zeros[1] else "utf-8-sig"
+    return raw.decode(request.encoding or ("utf-16" if marked else unmarked), "replace")
+
+
+def _columns(file: Path, wanted: Any, request: DataOptions, first: bool) -> tuple[np.ndarray, np.ndarray]:
     """Axis and values of a text file: of the longest run of lines that are numbers the first two columns; what stands
     before and after is about the instrument."""
     with open_text(file, "give a part of it") as opened:
-        lines = opened.read().decode("utf-8-sig", "replace").splitlines()
-    best, run, names, before = list[list[float]](), list[list[float]](), list[str](), list[str]()
-    for line in [*lines, ""]:
-        cells = _cells(line)
-        try:
-            numbers = [float(cell) for cell in cells]
-        except ValueError:
-            numbers = []
-        if len(numbers) >= 2 and (not run or len(numbers) == len(run[0])):
-            run.append(numbers)
-            continue
-        if len(run) > len(best):
-            best, names = run, before
-        run, before = [numbers] if len(numbers) >= 2 else [], cells
-    if len(best) < SHORTEST:
-        raise InputError(
-            f"{file}: {pluralize(len(best), 'line')} of two numbers, expected a spectrum: at least {SHORTEST} lines of "
+        text = _text(opened.read(), request)
+    if text.lstrip().upper().startswith("##TITLE"):
+        raise InputError(f"{file} is a JCAMP-DX file by its first line: rename it to {file.stem}.jdx")
+    run, names = _longest(text.splitlines())
+    if len(run) < SHORTEST:
+        raise _NoSpectrum(
+            f"{file}: {pluralize(len(run), 'line')} of two numbers, expected a spectrum: at least {SHORTEST} lines of "
             "a point of the axis and its value"
         )
-    table = np.array(best)
-    names = names if len(names) == table.shape[1] else [str(number) for number in range(table.shape[1])]
-    column = 1 if wanted is None else next((i for i, name in enumerate(names) if name == str(wanted[0])), 0)
-    if not column:
-        raise InputError(
-            f"{file} has no column {one_line(str(wanted[0]), 60)!r} of values; it has {name_list(names[1:])}"
-        )
-    if first and wanted is None and table.shape[1] > 2:
-        say(f"{file}: the column {names[1]} is read; others are {name_list(names[2:])} (--channels)")
-    return table[:, 0], table[:, column]
+    table = np.array(run)
+    named = len(names) == table.shape[1]
+    names = names if named else [str(number) for number in range(table.shape[1])]
+    several = table.shape[1] > 2
+    counts = several and in_order(table[:, 1]) and bool((np.diff(table[:, 0]) == 1).all() and table[0, 0] in (0, 1))
+    along = next(
+        (i for i, name in enumerate(names) if named and _AXIS.search(name) and in_order(table[:, i])), int(counts)
+    )
+    others = [i for i in range(table.shape[1]) if i != along and not (counts and i == 0)]
+    column = others[0] if wanted is None else next((i for i in others if names[i] == str(wanted[0])), None)
+    if column is None:
+        has = name_list([names[i] for i in others])
+        raise InputError(f"{file} has no column {one_line(str(wanted[0]), 60)!r} of values; it has {has}")
+    if first and wanted is None and several:
+        rest = [names[i] for i in others if i != column]
+        more = f"; others are {name_list(rest)} (--channels)" if rest else ""
+        say(f"{file}: the column {names[column]} is read, at the points of {names[along]}{more}")
+    return table[:, along], table[:, column]
+
+
+def _longest(lines: list[str]) -> tuple[list[list[float]], list[str]]:
+    """The longest run of lines of numbers, and the cells of the line before it. Empty lines and comments are skipped
+    where the axis goes on behind them; a cell without a number is NaN."""
+    best, run, names, above, before = list[list[float]](), list[list[float]](), list[str](), list[str](), list[str]()
+    cut = False  # since the last line of the run
+    for line in [*lines, "end"]:
+        line, comment = line.strip(), line.lstrip()[:1] in ("#", "%", "!")
+        if run and (not line or comment):
+            cut = True
+            continue
+        cells = _cells(line.lstrip("#%! ") if comment else line)
+        numbers = [] if not line or comment else [_number(cell) for cell in cells]
+        known = [not np.isnan(number) for number in numbers]
+        if run and any(known) and len(numbers) == len(run[0]):
+            back = len(run) > 1 and (numbers[0] - run[-1][0]) * (run[-1][0] - run[-2][0]) <= 0
+            if not (cut and back):
+                run.extend([numbers] if known[0] else [])
+                cut = False
+                continue
+        if len(run) > len(best):
+            best, names = run, above
+        run, above, cut = [numbers] if sum(known) >= 2 and all(known) else [], before, False
+        before = cells if line else before
+    return best, names
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        pass
+    try:  # as Fortran writes it, and with commas between thousands
+        return float(cell.lower().replace("d", "e") if not _THOUSANDS.fullmatch(cell) else cell.replace(",", ""))
+    except ValueError:
+        return float("nan")
+
+
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d*")
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a line, between tabs, semicolons, commas or spaces; a comma is one of decimals beside the former."""
-    line = line.strip().strip(",;")
+    """The cells of a line, between tabs, semicolons, commas or spaces; a comma is one of decimals beside the others."""
+    line = re.sub(r"\s+[#!%].*", "", line.replace('"', "")).strip()
     mark = next((mark for mark in ("\t", ";", ",") if mark in line), None)
-    cells = [cell.strip() for cell in line.split(mark)]
-    return [cell.replace(",", ".") for cell in cells] if mark != "," else cells
+    if mark == "," and all(_DECIMAL.fullmatch(cell) for cell in line.split()) and len(line.split()) > 1:
+        mark = None
+    cells = [cell.strip() for cell in line.split(mark)] or [""]
+    while len(cells) > 2 and not cells[-1]:
+        cells.pop()
+    return cells if mark == "," else [_DECIMAL.sub(r"\1.\2", cell) for cell in cells]
+
+
+_DECIMAL = re.compile(r"^([+-]?\d*),(\d+(?:[eEdD][+-]?\d+)?)$")
 
 
 def _contents(
@@ -163,7 +305,13 @@ def _contents(
     """Spectra as samples, on one axis: that of the run, or theirs, or of unequal ones what they share."""
     fitted = (request.schema or {}).get("axis")
     axis = axes[0] if fitted is None else np.asarray(fitted, np.float64)
-    if not all(_equal(each, axis) for each in axes):
+    own = {id(each): each for each in axes}
+    turned = {key for key, each in own.items() if not _equal(each, axis) and _equal(each[::-1], axis)}
+    if turned:
+        pairs = list(zip(spectra, axes, strict=True))
+        spectra = [replace(each, x=each.x[:, ::-1]) if id(at) in turned else each for each, at in pairs]
+        axes = [axis if id(at) in turned else at for at in axes]
+    if not all(key in turned or _equal(each, axis) for key, each in own.items()):
         if fitted is None:
             low, high = max(float(each.min()) for each in axes), min(float(each.max()) for each in axes)
             if low >= high:

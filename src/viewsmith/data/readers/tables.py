@@ -284,8 +284,9 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
     with reading(str(path), "a parquet file"), path.open("rb") as file:
         opened = parquet.ParquetFile(file)
         shape = (opened.metadata.num_rows, opened.metadata.num_columns)
-        # The encoder of a mixed table needs its columns as a whole.
-        stays = request.streams(shape) and 0 not in shape and request.table is None
+        # The encoder of a mixed table needs its columns as a whole, and so do recordings, spectra and images.
+        rows = request.modality in (None, "vectors") and request.table is None
+        stays = rows and request.streams(shape) and 0 not in shape
         frame = (next(opened.iter_batches(HEAD_ROWS)) if stays else opened.read()).to_pandas()
     columns = [str(column) for column in frame.columns]
     check_unique(columns, f"{path} has columns with equal names", RENAME)

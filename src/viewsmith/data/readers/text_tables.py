@@ -16,6 +16,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, say, warn
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
+from viewsmith.data.readers.spectra import holds_one, read_spectra
 from viewsmith.data.readers.tables import (
     HEAD_ROWS,
     RENAME,
@@ -251,6 +252,8 @@ def has_header(lines: pd.DataFrame) -> bool:
 
 def _is_near(number: float, others: pd.Series) -> bool:
     """Whether a number is within the range of others, or two of their steps beside it."""
+    if others.isna().all():
+        return False
     beside = 2 * others.diff().abs().median()
     return bool(others.min() - beside <= number <= others.max() + beside)
 
@@ -288,6 +291,8 @@ of_text = partial(reader, options=("header",), table=True, once=True)
 )
 def read_text_table(path: Path, request: DataOptions) -> FileContents:
     """Table separated by what its ending says, or by what gives its lines equal numbers of fields."""
+    if request.modality == "spectra" and holds_one(path, request):
+        return read_spectra(path, request)
     frame, options = text_frame(path, request)
     found = table_rows(frame, request, str(path))
     return dataclasses.replace(found, options=found.options | options)
