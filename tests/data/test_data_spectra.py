@@ -154,6 +154,7 @@ def test_files_beside_spectra_are_left_out(tmp_path):
     write(tmp_path)
     (tmp_path / "notes.txt").write_text("measured on a Monday")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "plot.png").write_bytes(b"a picture")
     with pytest.warns(UserWarning, match="2 files without a spectrum, left out: empty.csv, notes.txt"):
         data = load_dataset(tmp_path, modality="spectra")
     assert data.x.shape == (6, 1, 16)
@@ -235,8 +236,10 @@ def test_a_table_of_points_says_what_it_may_be(tmp_path):
     with pytest.warns(UserWarning, match="64 columns 900 to 963 are points of an axis.*--modality spectra"):
         load_dataset(tmp_path / "x.csv")
     noise = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 64)), columns=frame.columns)
-    noise.to_csv(tmp_path / "x.csv", index=False)
-    load_dataset(tmp_path / "x.csv")  # warnings are errors
+    level = pd.DataFrame(np.tile(np.arange(6)[:, None] / 3, 64), columns=frame.columns)
+    for other in (noise, level, frame.add_prefix("pixel")):
+        other.to_csv(tmp_path / "x.csv", index=False)
+        load_dataset(tmp_path / "x.csv")  # warnings are errors
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Spectra: samples, features and views against loops, and what the default finds where scattering hides it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -108,3 +109,13 @@ def test_other_points_are_refused():
     x, _ = scattered(30)
     model = LinearContrast(modality="spectra", random_state=0).fit(x)
     assert "have 119 points, but the model was fitted on 120" in refusal(model.transform, x[:, 1:])
+
+
+def test_columns_of_a_frame_are_in_the_order_of_the_axis():
+    x, _ = scattered()
+    frame = pd.DataFrame(x, columns=np.linspace(900, 1700, 120).round(1))
+    model = LinearContrast(modality="spectra", random_state=0).fit(frame)
+    np.testing.assert_array_equal(model.transform(frame), model.transform(x))
+    mixed = frame[np.random.default_rng(0).permutation(frame.columns)]
+    for use in (model.fit, model.transform):
+        assert "in no order" in refusal(use, mixed) and "sort them" in refusal(use, mixed)

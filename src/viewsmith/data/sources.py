@@ -191,6 +191,8 @@ def _read(name: str, request: DataOptions) -> FileContents:
     chosen = find_reader(path)
     if request.modality == "images" and chosen.tag("table") and names_images(path):
         chosen = find("reader", "images")
+    if request.modality == "spectra" and path.is_dir() and chosen.name == "images":  # pictures beside spectra
+        chosen = find("reader", "spectra")
     _check_options(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
         return read_once(chosen.build, path, request, request.cache_if_large)

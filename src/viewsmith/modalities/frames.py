@@ -155,4 +155,5 @@ def smooth_points(frame: pd.DataFrame) -> list[str]:
         return []
     x = frame[found[0]].head(100).to_numpy(np.float64)
     steps, deviation = np.abs(np.diff(x, axis=1)).mean(1), x.std(1)
-    return found[0] if len(x) and bool(np.median(steps - SMOOTH * deviation) < 0) else []
+    smooth = (steps < SMOOTH * deviation) & (deviation > 1e-6 * np.abs(x).max(1))
+    return found[0] if len(x) and bool(np.median(smooth) == 1) else []

@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import importlib
 import io
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -243,15 +244,23 @@ def _longest(lines: list[str]) -> tuple[list[list[float]], list[str]]:
     """The longest run of lines of numbers, and the cells of the line before it. Empty lines and comments are skipped
     where the axis goes on behind them; a cell without a number is NaN."""
     best, run, names, above, before = list[list[float]](), list[list[float]](), list[str](), list[str](), list[str]()
-    cut = False  # since the last line of the run
+    cut, mark = False, None  # since the last line of the run; between its cells
     for line in [*lines, "end"]:
+        if run and not cut:
+            try:  # most lines
+                numbers = [float(cell) for cell in line.split(mark)]
+            except ValueError:
+                numbers = []
+            if len(numbers) == len(run[0]) and not math.isnan(numbers[0]):
+                run.append(numbers)
+                continue
         line, comment = line.strip(), line.lstrip()[:1] in ("#", "%", "!")
         if run and (not line or comment):
             cut = True
             continue
         cells = _cells(line.lstrip("#%! ") if comment else line)
         numbers = [] if not line or comment else [_number(cell) for cell in cells]
-        known = [not np.isnan(number) for number in numbers]
+        known = [not math.isnan(number) for number in numbers]
         if run and any(known) and len(numbers) == len(run[0]):
             back = len(run) > 1 and (numbers[0] - run[-1][0]) * (run[-1][0] - run[-2][0]) <= 0
             if not (cut and back):
@@ -261,7 +270,7 @@ def _longest(lines: list[str]) -> tuple[list[list[float]], list[str]]:
         if len(run) > len(best):
             best, names = run, above
         run, above, cut = [numbers] if sum(known) >= 2 and all(known) else [], before, False
-        before = cells if line else before
+        before, mark = cells if line else before, _mark(line)
     return best, names
 
 
@@ -282,13 +291,17 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d*")
 def _cells(line: str) -> list[str]:
     """The cells of a line, between tabs, semicolons, commas or spaces; a comma is one of decimals beside the others."""
     line = re.sub(r"\s+[#!%].*", "", line.replace('"', "")).strip()
-    mark = next((mark for mark in ("\t", ";", ",") if mark in line), None)
-    if mark == "," and all(_DECIMAL.fullmatch(cell) for cell in line.split()) and len(line.split()) > 1:
-        mark = None
+    mark = _mark(line)
     cells = [cell.strip() for cell in line.split(mark)] or [""]
     while len(cells) > 2 and not cells[-1]:
         cells.pop()
     return cells if mark == "," else [_DECIMAL.sub(r"\1.\2", cell) for cell in cells]
+
+
+def _mark(line: str) -> str | None:
+    mark = next((mark for mark in ("\t", ";", ",") if mark in line), None)
+    decimals = mark == "," and len(line.split()) > 1 and all(_DECIMAL.fullmatch(cell) for cell in line.split())
+    return None if decimals else mark
 
 
 _DECIMAL = re.compile(r"^([+-]?\d*),(\d+(?:[eEdD][+-]?\d+)?)$")

@@ -361,7 +361,8 @@ def _say_pixels(frame: pd.DataFrame, request: DataOptions, source_name: str) -> 
 
 def _warn_points(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
     """Say that columns are the points of spectra or recordings, which a table takes for features without an order."""
-    if request.modality is request.schema is None and (points := frames.smooth_points(frame)):
+    new = request.modality is request.schema is None
+    if new and (points := frames.smooth_points(frame)) and not _PIXEL.fullmatch(points[0]):
         warn(
             f"{source_name}: its {len(points):,} columns {points[0]} to {points[-1]} are points of an axis, whose "
             "values hardly change from one to the next: --modality spectra, or --modality series for recordings"

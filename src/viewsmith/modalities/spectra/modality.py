@@ -3,13 +3,14 @@
 A value has its meaning by its place, so nothing is moved or pooled along the axis as in recordings.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, name_list
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import SampleType, Transformation
@@ -60,6 +61,20 @@ def standard_normal(x: np.ndarray) -> np.ndarray:
     return centered / np.where(deviation > 0, deviation, 1)
 
 
+def _check_order(X: Any) -> None:
+    """Raise InputError for a DataFrame whose columns are named by the points of an axis in no order."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        from viewsmith.modalities.frames import in_order, named_points
+
+        found = named_points(X)
+        if found is not None and len(found[0]) == X.shape[1] and not in_order(found[1]):
+            raise InputError(
+                "the DataFrame has columns that are named by the points of an axis, in no order, such as "
+                f"{name_list([str(name) for name in X.columns], 3)}: sort them, as in X[sorted(X.columns, key=float)]"
+            )
+
+
 class Spectra(Series):
     """Spectra, numbers (n, 1, points), which are given as (n, points)."""
 
@@ -78,6 +93,7 @@ class Spectra(Series):
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
     ) -> AnyRows:
+        _check_order(X)
         rows = self.from_file(np.asarray(to_rows(X)[0]), None, impute, "the data")
         if row_shape is not None and rows.shape[1:] != tuple(row_shape):
             raise InputError(
