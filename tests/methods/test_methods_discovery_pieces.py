@@ -133,6 +133,15 @@ def test_the_choice_is_the_best_one():
         assert np.flatnonzero(made.choose(p)).tolist() == sorted(sharpest)
 
 
+def test_what_is_far_on_either_side_is_not_more_probable_as_one_of_the_kind():
+    z = np.random.default_rng(0).normal(0, 0.1, (200, 5))
+    z[:20] *= 5  # the chosen ones vary more than all
+    each = Pieces(np.full(200, -1), np.zeros((200, 4)), *np.ones((2, 200)), z, np.zeros(200, bool))
+    kind = pieces.Kind.of([each], [np.arange(200) < 20], np.zeros((1, 5)))
+    far = [kind(kind.center + side * 20 * np.eye(5)) for side in (-1, 1)]
+    assert (np.minimum(*far) <= kind(kind.center[None])).all()
+
+
 def test_the_border_of_a_small_blurred_thing_is_at_half_its_height():
     x, row, column = np.full((200, 200), 20.0), *np.mgrid[:200, :200]
     for down, across in itertools.product(range(20, 181, 40), repeat=2):

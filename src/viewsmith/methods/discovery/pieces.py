@@ -224,8 +224,9 @@ class Kind:
         center, spread = _moments(z - np.outer(cut, less), area)
         all_center, all_spread = _moments(np.concatenate(alike) - np.outer(np.concatenate(is_cut), less))
         once, spread_once = _moments(z[:, [HIGH]])
-        all_center[HIGH], all_spread[HIGH] = once[0], max(spread_once[0], spread[HIGH])
-        kind = cls(center, spread, all_center, all_spread, less, np.zeros_like(center))
+        all_center[HIGH], all_spread[HIGH] = once[0], spread_once[0]
+        # Otherwise what is far on either side would be more probable as one of the kind.
+        kind = cls(center, spread, all_center, np.maximum(all_spread, spread), less, np.zeros_like(center))
         at = [kind._place(each, kept) for each, kept in zip(candidates, chosen, strict=True) if kept.any()]
         varies = np.mean([middle**2 for middle, _ in at], 0) - np.mean([error for _, error in at], 0)
         between = np.zeros_like(center)
