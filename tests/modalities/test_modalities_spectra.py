@@ -50,6 +50,15 @@ def test_level_and_amplitude_leave_the_features():
     assert Derivatives(PartContext((1, 5000), 1)).n_features == 5 * 1024
 
 
+def test_heights_of_few_peaks_among_zeros_are_told_apart():
+    x = torch.zeros(2, 1, 200)
+    x[:, 0, 20], x[0, 0, 90], x[1, 0, 90] = 3.0, 1.0, 2.0
+    found = normalized(x)
+    torch.testing.assert_close(found[:, 0, 90] / found[:, 0, 20], torch.tensor([1 / 3, 2 / 3]))
+    torch.testing.assert_close(normalized(7 * x), found)
+    assert torch.equal(normalized(torch.ones(1, 1, 50)), torch.zeros(1, 1, 50))
+
+
 def test_scatter_is_a_polynomial_and_a_factor():
     view = Scatter(0.2, 0.5)(X, generator=torch.Generator().manual_seed(1))
     t = np.linspace(-1, 1, T)

@@ -13,9 +13,13 @@ from viewsmith.networks.features import Features
 
 def normalized(x: Tensor) -> Tensor:
     """Spectra (B, 1, T) less their median and over the distance of their quartiles (robust normal variate: Guo, Wu and
-    Massart 1999), at most `MOST` of it: bands where nothing passes do not rule the rest."""
+    Massart 1999), at most `MOST` of it: bands where nothing passes do not rule the rest. Of few peaks among zeros this
+    distance is 0, and the deviation is taken."""
     low, middle, high = torch.quantile(x.flatten(1), QUARTILES.to(x), dim=1)[..., None, None]
-    return ((x - middle) / (high - low).clamp_min(1e-6)).clamp(-MOST, MOST)
+    deviation = x.std(2, correction=0, keepdim=True)
+    robust = high - low > 1e-5 * deviation
+    found = (x - middle) / torch.where(robust, high - low, deviation).clamp_min(1e-6)
+    return torch.where(robust, found.clamp(-MOST, MOST), found)
 
 
 def slopes(x: Tensor, half_width: int) -> Tensor:
