@@ -58,6 +58,8 @@ def test_two_halves_that_agree_and_places_that_are_not_sure(discs):
         assert "not steady: searches in two halves of them agree on the place in 50%" in model.describe(
             model.locate(x), 40
         )
+        none = model.describe(model.locate(x)[:0], 40)  # what to do comes before how steady it is
+        assert none.startswith("something may recur, but no place") and "; not steady" in none
         model.max_q = model.search_.least_q[0] / 2
         assert model.describe().startswith("something may recur, but no place is sure enough: the surest has q = 0.0")
     finally:
