@@ -55,6 +55,18 @@ def test_columns_are_put_in_the_order_of_the_axis(tmp_path, capsys):
         assert capsys.readouterr().err == ""
 
 
+def test_columns_without_an_axis_are_found_by_name(tmp_path, capsys):
+    frame = pd.DataFrame(X, columns=list("abcdefghijklmnop"))
+    fitted = table(tmp_path / "x.csv", frame)
+    assert "not named by the points of an axis" in capsys.readouterr().err
+    frame[frame.columns[::-1]].assign(other=1).to_csv(tmp_path / "y.csv", index=False)
+    assert np.array_equal(load_dataset(tmp_path / "y.csv", schema=fitted.schema).x, fitted.x)
+    frame.drop(columns="c").to_csv(tmp_path / "y.csv", index=False)
+    assert "no column of numbers c, a point of the run" in refusal(
+        load_dataset, tmp_path / "y.csv", schema=fitted.schema
+    )
+
+
 def test_a_point_with_a_text_is_refused(tmp_path):
     frame = pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS]).astype(object)
     frame.iloc[2, 3] = "<LOD"
@@ -67,7 +79,8 @@ def test_a_point_with_a_text_is_refused(tmp_path):
 
 def test_parquet_is_read_as_a_whole(tmp_path):
     pytest.importorskip("pyarrow")
-    pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS]).to_parquet(tmp_path / "x.parquet")
+    frame = pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS]).astype("Float32")
+    frame.to_parquet(tmp_path / "x.parquet")
     assert np.array_equal(load_dataset(tmp_path / "x.parquet", modality="spectra", stream=True).x[:, 0], X)
 
 

@@ -53,12 +53,18 @@ def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: s
         if not columns:
             raise InputError(f"{source_name} has no column of numbers beside {one_line(along, 60)}, expected spectra")
         say(f"{source_name}: {pluralize(len(columns), 'spectrum', 'spectra')} in columns, at the points of {along}")
-        axis, rows = _ordered(frame[along].to_numpy(np.float64), frame[columns].to_numpy(np.float32).T, source_name)
+        axis, rows = _ordered(
+            frame[along].to_numpy(np.float64), frame[columns].to_numpy(np.float32, na_value=np.nan).T, source_name
+        )
         spectra = [Recording(row[None], name) for row, name in zip(rows, columns, strict=True)]
         return _contents(spectra, [axis] * len(spectra), request, source_name)
     columns, axis = named_points(others) or ([], np.empty(0))
+    by_name: dict[str, Any] = {}  # points that only the names of columns tell
     if len(columns) < SHORTEST:
-        columns, axis = numbers, np.arange(len(numbers), dtype=float)
+        columns = (request.schema or {}).get("points") or numbers
+        axis, by_name = np.arange(len(columns), dtype=float), {"points": columns}
+        if lacking := [name for name in columns if name not in numbers]:
+            raise InputError(f"{source_name} has no column of numbers {name_list(lacking)}, a point of the run")
         if len(columns) >= SHORTEST and not fitted:
             say(
                 f"{source_name}: columns are not named by the points of an axis: all of numbers are taken as points, "
@@ -75,7 +81,7 @@ def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: s
         say(f"{source_name}: {points}; left out {name_list(left)}")
     if not in_order(axis) and not fitted:
         say(f"{source_name}: columns are put in the order of the points of the axis")
-    axis, x = _ordered(axis, frame[columns].to_numpy(np.float32), source_name)
+    axis, x = _ordered(axis, frame[columns].to_numpy(np.float32, na_value=np.nan), source_name)
     labels, groups = (
         [None] * len(x) if column not in frame.columns else frame[column].tolist()
         for column in (options["label"], options["groups"])
@@ -84,7 +90,8 @@ def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: s
     spectra = [
         Recording(row[None], str(i), label=label, group=group) for i, (row, label, group) in enumerate(named_rows)
     ]
-    return _contents(spectra, [axis] * len(spectra), request, source_name)
+    found = _contents(spectra, [axis] * len(spectra), request, source_name)
+    return replace(found, options=found.options | by_name)
 
 
 def _in_order(column: Any) -> bool:

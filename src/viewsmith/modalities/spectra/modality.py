@@ -64,7 +64,7 @@ def standard_normal(x: np.ndarray) -> np.ndarray:
 def _check_order(X: Any) -> None:
     """Raise InputError for a DataFrame whose columns are named by the points of an axis in no order."""
     pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(X, pandas.DataFrame):
+    if pandas is not None and isinstance(X, pandas.DataFrame) and X.columns.is_unique:
         from viewsmith.modalities.frames import in_order, named_points
 
         found = named_points(X)
