@@ -29,7 +29,7 @@ def slopes(x: Tensor, half_width: int) -> Tensor:
     return F.conv1d(F.pad(x, (half_width, half_width), mode="replicate"), (k / k.square().sum())[None, None])
 
 
-QUARTILES, MOST = torch.tensor([0.25, 0.5, 0.75]), 10.0
+QUARTILES, MOST = torch.tensor([0.25, 0.5, 0.75]), 100.0
 POINTS = 1024  # of longer spectra means of so many parts are taken
 #: Half of the windows to which slopes are fitted, as parts of the axis.
 PARTS = (1 / 300, 1 / 120, 1 / 60, 1 / 30)
