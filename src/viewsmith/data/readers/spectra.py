@@ -325,22 +325,21 @@ def _contents(
     """Spectra as samples, on one axis: that of the run, or theirs, or of unequal ones what they share."""
     fitted = (request.schema or {}).get("axis")
     axis = axes[0] if fitted is None else np.asarray(fitted, np.float64)
-    own = {id(each): each for each in axes}
-    turned = {key for key, each in own.items() if not _equal(each, axis) and _equal(each[::-1], axis)}
-    if turned:
-        pairs = list(zip(spectra, axes, strict=True))
-        spectra = [replace(each, x=each.x[:, ::-1]) if id(at) in turned else each for each, at in pairs]
-        axes = [axis if id(at) in turned else at for at in axes]
-    if not all(key in turned or _equal(each, axis) for key, each in own.items()):
-        if fitted is None:
-            low, high = max(float(each.min()) for each in axes), min(float(each.max()) for each in axes)
-            if low >= high:
-                raise InputError(f"{source_name}: the axes of its spectra do not overlap; give those of one instrument")
-            axis = np.linspace(low, high, int(np.median([np.sum((each >= low) & (each <= high)) for each in axes])))
-        say(
-            f"{source_name}: spectra of unequal axes, interpolated at {pluralize(len(axis), 'point')} from "
-            f"{axis.min():g} to {axis.max():g}"
-        )
+    distinct = list({id(each): each for each in axes}.values())  # a table has one for all
+    if not all(_equal(each, axis) for each in distinct):
+        if not all(_equal(each, axis) or _equal(each[::-1], axis) for each in distinct):
+            if fitted is None:
+                low, high = max(float(each.min()) for each in axes), min(float(each.max()) for each in axes)
+                if low >= high:
+                    raise InputError(
+                        f"{source_name}: the axes of its spectra do not overlap; give those of one instrument"
+                    )
+                inside = [np.sum((each >= low) & (each <= high)) for each in axes]
+                axis = np.linspace(low, high, int(np.median(inside)))
+            say(
+                f"{source_name}: spectra of unequal axes, interpolated at {pluralize(len(axis), 'point')} from "
+                f"{axis.min():g} to {axis.max():g}"
+            )
         spectra = [
             replace(each, x=_at(axis, own, each.x[0], each.name, source_name)[None])
             for each, own in zip(spectra, axes, strict=True)
