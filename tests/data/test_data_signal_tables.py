@@ -177,3 +177,41 @@ def test_labels_of_moments_are_those_of_windows(tmp_path):
     assert (
         load_dataset(tmp_path / "set", modality="series", length="20", label="stage").y.tolist() == data.y.tolist() * 2
     )
+
+
+def test_moments_that_are_read_as_samples_are_told(tmp_path, recwarn):
+    units = np.repeat([4, 2, 9], 20)
+    frame = pd.DataFrame({"unit": units, "cycle": np.tile(np.arange(20) + 1, 3), "v": rng.normal(size=60).round(2)})
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    frame.to_csv(tmp_path / "m.txt", sep=" ", index=False, header=False)
+    assert len(load_dataset(tmp_path / "m.csv").x) == 60
+    assert any("--modality series --time cycle --id unit" in str(w.message) for w in recwarn)
+    assert "(--time cycle --id unit)" in refusal(load_dataset, tmp_path / "m.csv", modality="series")
+    assert "(--time 1 --id 0)" in refusal(load_dataset, tmp_path / "m.txt", modality="series")
+    recwarn.clear()
+    load_dataset(tmp_path / "m.csv", columns={"unit": "category"})
+    frame.assign(cycle=np.arange(60)).to_csv(tmp_path / "sorted.csv", index=False)  # by unit, with numbers of rows
+    load_dataset(tmp_path / "sorted.csv")
+    assert not any("moments" in str(w.message) for w in recwarn)
+
+
+@pytest.mark.parametrize("animals", [0, 2])
+def test_keypoints_of_deeplabcut(tmp_path, animals):
+    of = [(a, p, c) for a in ("m", "n")[: animals or 1] for p in ("nose", *"abcd") for c in ("x", "y", "likelihood")]
+    x = rng.normal(300, 50, (90, len(of))).round(2)
+    x[:, 2::3] = 0.99
+    x[7, 2] = 0.1
+    heads = [["scorer", *["net"] * len(of)], *[["individuals", *(o[0] for o in of)]] * bool(animals)]
+    heads += [["bodyparts", *(o[1] for o in of)], ["coords", *(o[2] for o in of)]]
+    lines = [",".join(map(str, row)) for row in [*heads, *([i, *row] for i, row in enumerate(x))]]
+    (tmp_path / "k.csv").write_text("\n".join(lines))
+    places = np.delete(x, np.arange(2, len(of), 3), axis=1)
+    places[7, :2] = np.nan
+    data = load_dataset(tmp_path / "k.csv", modality="series", length="9", rate=30)
+    assert data.x.shape == (10, places.shape[1], 9)
+    np.testing.assert_allclose(data.x[0], places[:9].T, rtol=1e-6)
+    name = "m_nose_x" if animals else "nose_x"
+    assert load_dataset(tmp_path / "k.csv").feature_names[0] == name
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "k.csv").rename(tmp_path / "folder/k.csv")
+    assert load_dataset(tmp_path / "folder", modality="series", length="9", rate=30).x.shape == data.x.shape

@@ -149,6 +149,44 @@ def test_files_of_other_fields(tmp_path, monkeypatch):
     assert part in refusal(load_dataset, tmp_path / "snps.bed")
 
 
+def test_motion_tracks_and_taxa(tmp_path, monkeypatch):
+    x = rng.normal(size=(300, 6)).round(2)
+    rows = "\n".join(" ".join(map(str, row)) for row in x)
+    (tmp_path / "a.bvh").write_text(f"HIERARCHY\nROOT Hips\n{{\n}}\nMOTION\nFrames: 300\nFrame Time: 0.04\n{rows}\n")
+    data = follow(refusal(load_dataset, tmp_path / "a.bvh"), tmp_path, monkeypatch)
+    np.testing.assert_allclose(data.x[1], x[50:100].T, rtol=1e-5)
+    for name, package in (("a.gpx", "gpxpy"), ("a.biom", "biom-format")):
+        (tmp_path / name).write_text("")
+        assert f"not read yet: pip install {package}, then" in refusal(load_dataset, tmp_path / name)
+
+
+@pytest.mark.parametrize("kinds", [("a", "b"), (".",)])
+def test_a_folder_of_documents(tmp_path, monkeypatch, kinds):
+    words = ["rain", "wind", "goal", "team", "vote", "law,"]
+    for i in range(12):
+        file = tmp_path / "docs" / kinds[i % len(kinds)] / f"{i}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(" ".join(rng.choice(words, n)) for n in (9, 14, 5)))
+    data = follow(refusal(load_dataset, tmp_path / "docs"), tmp_path, monkeypatch)
+    assert data.x.shape == (12, 6) and (data.y is None) == (len(kinds) == 1)
+
+
+def test_a_table_of_proteins_of_maxquant(tmp_path, monkeypatch):
+    x = np.exp2(rng.normal(20, 1, (30, 4))).round()
+    x[0, 1] = x[3] = 0  # missing; and a protein that nobody has
+    frame = pd.DataFrame(x, columns=[f"LFQ intensity s{i}" for i in range(4)]).assign(Reverse="")
+    frame.insert(0, "Protein IDs", [f"P{i};Q{i}" for i in range(30)])
+    frame.insert(1, "Peptide counts (all)", ["1;2", *"3" * 29])
+    frame.loc[5, "Reverse"] = "+"
+    frame.assign(**{"Intensity s0": 1.0}).to_csv(tmp_path / "proteinGroups.txt", sep="\t", index=False)
+    data = follow(refusal(load_dataset, tmp_path / "proteinGroups.txt"), tmp_path, monkeypatch)
+    found = pd.read_csv(tmp_path / "proteinGroups.csv", index_col="sample")
+    assert found.shape == (4, 28) and list(found.columns[:4]) == ["P0;Q0", "P1;Q1", "P2;Q2", "P4;Q4"]
+    np.testing.assert_allclose(found.iloc[:, 1], np.log2(x[1]))
+    assert np.isnan(found.iloc[1, 0]) and data.x.shape[0] == 4
+    assert len(load_dataset(tmp_path / "proteinGroups.txt", columns={"Peptide counts (all)": "drop"}).x) == 30
+
+
 def test_damaged_files_are_named_all_the_same(tmp_path):
     for name in ("a.h5", "a.h5mu", "a.mat", "a.wav", "a.tif", "a.loom"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
@@ -201,6 +239,9 @@ def test_values_of_genes_in_rows_that_are_no_counts_are_a_warning(tmp_path, monk
     x = rng.gamma(1, 10, (12, 80))
     gene_table(x).to_csv(tmp_path / "t.csv")
     assert load_dataset(tmp_path / "t.csv").x.shape == (80, 12)
+    gene_table(x).rename_axis("#OTU ID").to_csv(tmp_path / "a.refseq.tsv", sep="\t")
+    assert load_dataset(tmp_path / "a.refseq.tsv").x.shape == (80, 12)
+    assert all("python -c" in str(w.message) for w in recwarn if "may be genes" in str(w.message))
     message = next(
         str(w.message) for w in recwarn if "rows may be genes and columns samples, by their names" in str(w.message)
     )

@@ -73,6 +73,8 @@ def test_molecules_are_text():
 def test_names_of_identifiers_and_few_rows():
     numbers = np.random.default_rng(0).choice(10**6, N, replace=False)
     assert infer_role(pd.Series(numbers, name="PassengerId")) == "identifier"
+    assert infer_role(pd.Series(numbers, name="rownames")) == "identifier"  # as R writes them
+    assert infer_role(pd.Series([f"s{i}" for i in range(9)], name="sample")) == "identifier"
     assert infer_role(pd.Series(numbers, name="steps")) == "numeric"
     assert infer_role(pd.Series(range(19), name="x")) == "numeric"
     with warnings.catch_warnings():

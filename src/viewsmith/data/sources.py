@@ -19,11 +19,11 @@ from viewsmith.data.dataset import TEST_FRACTION, Dataset, Split, Tiles, split_b
 from viewsmith.data.label_maps import split_fields
 from viewsmith.data.label_tables import joining
 from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
+from viewsmith.data.layouts import refuse_table_of_recordings
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, SUFFIXES, TEXT_TABLES, config_of
 from viewsmith.data.readers.arrays import read_builtin
 from viewsmith.data.reading import FileContents, find_reader, is_table, read_once
-from viewsmith.data.unread import refuse_table_of_recordings
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna

@@ -7,10 +7,9 @@ working folder.
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
 from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of, open_packed
@@ -161,6 +160,28 @@ PLINK = Format(
     "np.save({out}, np.where(np.isnan(x), np.nan_to_num(np.nanmean(x, 0)), x))",
     "bed-reader",
 )
+_MOTION = Format(  # positions and turns of joints, a row for each moment
+    "a file of motion",
+    "import numpy as np; s, x = open({path}).read().split('Frame Time:')[1].split(chr(10), 1); "
+    "np.savez({out}, X=np.array([r.split() for r in x.splitlines() if r.strip()], 'f4').T, fs=round(1 / float(s), 2))",
+    suffix=".npz",
+    options=" --length 2s",
+)
+_TRACK = Format(
+    "a track of places",
+    "import gpxpy, pandas as pd; pd.DataFrame([(p.time, p.latitude, p.longitude) for t in "
+    "gpxpy.parse(open({path})).tracks for s in t.segments for p in s.points], columns=['time', 'lat', 'lon'])"
+    ".to_csv({out}, index=False)",
+    "gpxpy",
+    ".csv",
+    " --modality series --time time --rate 1 --length 60s",
+)
+_BIOM = Format(
+    "a table of taxa (BIOM), with samples in columns",
+    "import biom; biom.load_table({path}).to_dataframe(dense=True).T.to_csv({out}, index_label='sample')",
+    "biom-format",
+    ".csv",
+)
 ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 
 FORMATS: dict[str, Format] = {
@@ -179,6 +200,9 @@ FORMATS: dict[str, Format] = {
     **{f".{kind}": replace(_SPECTRA, code=_SPECTRA.code.replace("KIND", kind)) for kind in ("mzml", "mzxml", "mgf")},
     **{end: replace(_MOLECULES, code=_MOLECULES.code.replace("READER", of)) for end, of in _RDKIT.items()},
     **dict.fromkeys((".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2"), _RAW),
+    ".bvh": _MOTION,
+    ".gpx": _TRACK,
+    ".biom": _BIOM,
     ".spc": _SPECTROMETER,
     ".wdf": _RAMAN,
     ".0": _OPUS,
@@ -387,18 +411,18 @@ def command(path: Path, form: Format, key: str = "") -> str:
     stem = path.name.split(".")[0] or "data"
     out = stem + form.suffix
     code = form.code.format(
-        path=_quoted(path), folder=_quoted(path.parent), out=_quoted(out), key=key, suffix=path.suffix
+        path=quoted_path(path), folder=quoted_path(path.parent), out=quoted_path(out), key=key, suffix=path.suffix
     )
     first = f"pip install {form.package}, then " if form.package else ""
     return f'{first}python -c "{code}", and give {out}{form.options}'
 
 
-def sentence(path: Path, form: Format) -> str:
+def sentence(path: Path, form: Format, key: str = "") -> str:
     """What a file is, and the line that converts it."""
-    return f"{path} is {form.what}, which is not read yet: {command(path, form)}"
+    return f"{path} is {form.what}, which is not read yet: {command(path, form, key)}"
 
 
-def _quoted(path: str | Path) -> str:
+def quoted_path(path: str | Path) -> str:
     """A path as a literal of Python in double quotes of a shell; FILE if it has characters that end or change these."""
     text = str(path)
     return "'FILE'" if set(text) & set("'\"$`\\!\n\r") or not text.isprintable() else f"'{text}'"
@@ -428,66 +452,28 @@ def hidden_letters(path: Path) -> str:
     return f"{unknown}: sed '/^>/!y/acgtu/NNNNN/' {path} > {stem}_masked.fasta" if plain else unknown
 
 
-_TRANSPOSED = {
-    ".csv": "import pandas as pd; pd.read_csv({path}, index_col='{key}').T.to_csv({out})",
-    ".tsv": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col='{key}').T.to_csv({out})",
-    # Its header may be a comment, of which the name of the column is without its mark.
-    ".txt": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col=0).T.to_csv({out})",
-    ".parquet": "import pandas as pd; pd.read_parquet({path}).set_index('{key}').T.to_csv({out})",
-    ".h5ad": "import anndata; anndata.read_h5ad({path}).T.write_h5ad({out})",
-}
-
-
-def transposing(source_name: str, key: str = "", counts: bool = True) -> str:
-    """The line that exchanges rows and columns of a file of counts, or other values, whose column `key` has the names
-    of its rows."""
-    path = Path(source_name)
-    suffix = path.suffixes[0].lower() if path.suffixes else ""
-    code = _TRANSPOSED.get(suffix)
-    if code is None or _quoted(key) != f"'{key}'":
-        return "exchange rows and columns (.T of a DataFrame or an AnnData)"
-    if suffix == ".h5ad":
-        return command(path, Format("", code, suffix="_cells.h5ad"))
-    return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
-
-
-_TIMES = (
-    "time",
-    "date",
-    "datetime",
-    "timestamp",
-    "t",
-    "day",
-    "month",
-    "year",
-    "hour",
-    "second",
-    "seconds",
-    "sample",
-    "step",
+_DOCUMENTS = Format(  # frequent words, by how few documents have them
+    "",
+    "import numpy as np, pathlib; from sklearn.feature_extraction.text import TfidfVectorizer as T; "
+    "p = sorted(pathlib.Path({path}).rglob('*.txt')); x = T(max_features=5000, sublinear_tf=True, min_df=2)"
+    ".fit_transform([f.read_text(errors='ignore') for f in p]); "
+    "np.savez({out}, X=x.toarray().astype('f4'){key})",
+    suffix=".npz",
 )
+DOCUMENTS = 10  # texts, from which on they are samples
 
 
-def names_of_times(names: Iterable[str]) -> list[str]:
-    """The columns that are named as times are."""
-    return [name for name in names if name.lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
-
-
-def refuse_table_of_recordings(path: Path, frame: Any) -> None:
-    """Raise InputError for a table in long format that was given as recordings without its columns."""
-    names = list(map(str, frame.columns))
-    times = names_of_times(names)
-    if not times:
+def _refuse_documents(folder: Path, files: list[Path]) -> None:
+    """Raise InputError for a folder of texts in words, with the line that counts their words."""
+    some = files[:: -(-len(files) // DOCUMENTS)] if files else []
+    if len(files) < DOCUMENTS or 2 * sum(lines_of_text(file) is not None for file in some) > len(some):
         return
-    text = [name for name in names if frame[name].dtype.kind not in "biuf"]
-    ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
-    named = [name for name in ids if re.search("(?i)id$|user|subject|patient|person|session|trial|record|series", name)]
-    ids = named or [name for name in ids if name in text]
-    flags = f"--time {one_line(times[0], 40)}" + (f" --id {one_line(ids[0], 40)}" if ids else "")
-    raise InputError(
-        f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
-        f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {times[0]})"
-    )
+    words = [word for file in some for word in file.read_bytes()[:10_000].decode("utf-8", "ignore").split()]
+    if 2 * sum(any(map(str.isalpha, word)) for word in words) < len(words) or len(words) < 10 * len(some):
+        return
+    labeled = len({file.parent for file in files}) > 1
+    line = command(folder, _DOCUMENTS, ", y=[f.parent.name for f in p]" if labeled else "")
+    raise InputError(f"{folder} has {len(files):,} texts, whose words can be counted: {line}")
 
 
 MOST_FILES = 100_000  # that are looked at in a folder
@@ -536,6 +522,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             f"{folder} has annotations of WFDB records, and no signals: put the headers and signals beside them, "
             f"{name_list(stems, 3)}"
         )
+    _refuse_documents(folder, found.get(".txt", []))
     for wanted in ([ending for ending in read if ending not in TEXT_TABLES], FORMATS, TEXT_TABLES):
         counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
         if not counts:

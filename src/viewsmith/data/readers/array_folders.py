@@ -8,6 +8,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
+from viewsmith.data.layouts import names_of_times
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, TEXT_TABLES
 from viewsmith.data.readers.array_recordings import has_time, recording_of
@@ -18,7 +19,7 @@ from viewsmith.data.readers.spectra import read_spectra
 from viewsmith.data.readers.text_tables import text_frame
 from viewsmith.data.reading import FileContents, by_ending, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of, stay_on_disk
-from viewsmith.data.unread import names_of_times, refuse_folder
+from viewsmith.data.unread import refuse_folder
 
 #: Names of files that have all samples, or those of a split, beside which others have the labels.
 OF_ALL = {each.lower() for name in ("X", "X_train") for each in (name, *OTHERS[name])}
@@ -98,6 +99,8 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
         try:
             refuse_folder(path, by_ending())
         except InputError as error:
+            if " texts, whose words" in str(error):
+                raise
             raise InputError(
                 f"{error}; if each is a recording, a row for each moment: --modality series; a spectrum: --modality "
                 "spectra"

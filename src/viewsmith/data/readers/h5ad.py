@@ -19,11 +19,11 @@ from scipy import sparse
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, require, suggest
 from viewsmith.core.files import atomic_path, target_of
 from viewsmith.core.rows import AnyRows, RowSource, check_size
+from viewsmith.data.layouts import transposing
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import file_of
 from viewsmith.data.readers.tables import group_column, label_column
 from viewsmith.data.reading import FileContents, reader, reading
-from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import check_numbers, match_columns
 from viewsmith.modalities.tables import is_mudata

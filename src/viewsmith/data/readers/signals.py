@@ -376,7 +376,7 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
     others = [column for column in frame.columns if column not in options.values()]
     text = [column for column in others if frame[column].dtype.kind not in "biuf"]
     # A row is a moment if it is said, or if windows have more points than there are columns.
-    in_rows = time is not None or name is not None
+    in_rows = time is not None or name is not None or frame.attrs.get("moments", False)
     if not in_rows:
         fitted = (request.schema or {}).get("signal", {})
         points = max(FEWEST_POINTS, fitted["points"] if fitted.get("step") else 0)

@@ -36,11 +36,11 @@ from viewsmith.data.labels import (
     warn_leaks,
     without_label,
 )
+from viewsmith.data.layouts import refuse_proteins, transposing, warn_moments
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
 from viewsmith.data.reading import FileContents, reader, reading
-from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, as_pixels
@@ -128,7 +128,11 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         raise InputError(f"{source_name} has no feature, only the label: {name_list(list(frame.columns))}")
     y = None if request.label is None else frames.labels(frame[request.label])
     given = given_roles(request)
+    if not given:
+        refuse_proteins(Path(source_name), list(features.columns))
     roles = choose_roles(features, given, source_name)
+    if not given:
+        warn_moments(features, source_name)
     _check_genes(features, roles, source_name)
     if request.label is None:
         features_named = {name: role for name, role in roles.items() if name not in given and role not in LEFT_OUT}

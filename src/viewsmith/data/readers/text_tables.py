@@ -329,9 +329,11 @@ def first_rows(path: Path) -> pd.DataFrame:
     with reading(str(path), "a table"):
         if path.suffix.lower() == ".parquet":
             return open_parquet(path).read().to_pandas().head(HEAD_ROWS)
-        given = given_separator(path)
-        separator = given or ("\t" if ".tsv" in path.name.lower() else None)
+        given, text = given_separator(path), lines_of_text(path)
+        separator = given or ("\t" if ".tsv" in path.name.lower() else None if text is None else text.separator)
         options: dict[str, Any] = {"sep": separator, "nrows": HEAD_ROWS, "skiprows": int(given is not None)}
+        if text is not None and not has_header(pd.DataFrame(text.rows[:LOOKED_AT])):
+            options |= {"header": None, "names": [str(i) for i in range(len(text.rows[-1]))]}
         return pd.read_csv(_unzipped(path), engine="python", **options)
 
 
@@ -353,16 +355,19 @@ def _frame(
     def read(**options: Any) -> pd.DataFrame:
         return pd.read_csv(_unzipped(path) if text is None else io.StringIO(text), **options)
 
+    points = None
     with reading(str(path), f"a {path.suffix.lower()} table in UTF-8"):
         given = given_separator(path) if text is None else _separator_of(text[:64].partition("\n")[0].encode())
         if given not in (None, separator):
             warn(f"{path}: columns are separated by {given!r}")
         if given is None and extension_of(path).lower() in (*CSV, *TSV):
             lines = _first_lines(path, text)
+            if (points := _names_of_keypoints(lines)) is not None:
+                separator, (skipped, names) = ",", points
             if separator == "," and has_decimal_commas(lines):
                 separator = ";"
                 warn(f"{path}: columns are separated by ';'")
-            skipped = _titles(lines, separator, request, str(path))
+            skipped = skipped or _titles(lines, separator, request, str(path))
         layout: dict[str, Any] = {"sep": given or separator, "skiprows": skipped + (given is not None)}
         # After commas; a .csv file may have meant them.
         layout["skipinitialspace"] = extension_of(path).lower() in TEXTS
@@ -372,7 +377,40 @@ def _frame(
             layout |= {"header": None, "names": names}
         if "names" in layout:
             options["header"] = "no"
-        return _text_table(read, layout, request, names, str(path)), options
+        frame = _text_table(read, layout, request, names, str(path))
+        return (frame if points is None else _places(frame, str(path))), options
+
+
+_FRAME, _LIKELIHOOD = "frame", "_likelihood"
+LIKELY = 0.6  # as in DeepLabCut: a place of less is not used
+
+
+def _names_of_keypoints(lines: list[str]) -> tuple[int, list[str]] | None:
+    """How many header lines a table of DeepLabCut has, and the names that they give its columns, such as nose_x; None
+    for another table."""
+    rows = [line.rstrip("\r\n").split(",") for line in lines[:4]]
+    first = [row[0] for row in rows]
+    if first[:2] not in (["scorer", "bodyparts"], ["scorer", "individuals"]) or "coords" not in first:
+        return None
+    end = first.index("coords") + 1
+    return end, [_FRAME, *("_".join(parts) for parts in zip(*(row[1:] for row in rows[1:end]), strict=True))]
+
+
+def _places(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
+    """The places of keypoints, missing where they are not likely."""
+    of = {name: name.removesuffix(_LIKELIHOOD) for name in frame.columns if name.endswith(_LIKELIHOOD)}
+    kept = [name for name in frame.columns if name not in of and name != _FRAME]
+    places = frame[kept].astype("float64")
+    for likelihood, point in of.items():
+        axes = [name for name in kept if name.rpartition("_")[0] == point]
+        places[axes] = places[axes].mask(frame[likelihood] < LIKELY)
+    missing = places.isna().to_numpy().mean()
+    say(
+        f"{source_name}: {pluralize(len(kept), 'place')} of keypoints (DeepLabCut), of which {100 * missing:.1f} % are "
+        f"missing, below a likelihood of {LIKELY}"
+    )
+    places.attrs["moments"] = True
+    return places
 
 
 def _first_lines(path: Path, text: str | None) -> list[str]:

@@ -229,7 +229,19 @@ SEQUENCE = 16  # letters of a sequence at least: shorter ones may be words or co
 SENTENCE = 8  # words in the mean, from which on texts that are all different are more than names
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier
 NEARLY_NUMBERS = 0.9  # of the cells of a text column are numbers: the others are probably mistakes
-IDENTIFIER_NAMES = ("id", "index", "key", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
+IDENTIFIER_NAMES = (
+    "id",
+    "index",
+    "key",
+    "uuid",
+    "guid",
+    "rowid",
+    "row_id",
+    "rownames",
+    "row.names",
+    "unnamed: 0",
+    "sample",
+)
 
 
 @dataclass(frozen=True)

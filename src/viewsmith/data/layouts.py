@@ -1,0 +1,130 @@
+"""Tables of other layouts: rows that are genes, proteins or moments, and the line of code or options that makes samples
+of them."""
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from viewsmith.core.errors import InputError, one_line, quoted, warn
+from viewsmith.data.places import extension_of
+from viewsmith.data.unread import Format, command, quoted_path, sentence
+
+_TRANSPOSED = {
+    ".csv": "import pandas as pd; pd.read_csv({path}, index_col='{key}').T.to_csv({out})",
+    ".tsv": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col='{key}').T.to_csv({out})",
+    # Its header may be a comment, of which the name of the column is without its mark.
+    ".txt": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col=0).T.to_csv({out})",
+    ".parquet": "import pandas as pd; pd.read_parquet({path}).set_index('{key}').T.to_csv({out})",
+    ".h5ad": "import anndata; anndata.read_h5ad({path}).T.write_h5ad({out})",
+}
+
+
+def transposing(source_name: str, key: str = "", counts: bool = True) -> str:
+    """The line that exchanges rows and columns of a file of counts, or other values, whose column `key` has the names
+    of its rows."""
+    path = Path(source_name)
+    suffix = "." + extension_of(path).lower().lstrip(".").split(".")[0]
+    code = _TRANSPOSED.get(suffix)
+    if code is None or quoted_path(key) != f"'{key}'":
+        return "exchange rows and columns (.T of a DataFrame or an AnnData)"
+    if suffix == ".h5ad":
+        return command(path, Format("", code, suffix="_cells.h5ad"))
+    return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
+
+
+_PROTEINS = Format(  # an intensity of zero is missing; contaminants and decoys are left out
+    "a table of MaxQuant, with samples in columns",
+    "import numpy as np, pandas as pd; x = pd.read_csv({path}, sep=chr(9), low_memory=False, index_col=0); "
+    "x = x[~x.filter(regex='Reverse|ontaminant|Only identified').eq('+').any(axis=1)].filter(regex='^{key} .'); "
+    "x = np.log2(x.where(x > 0)).T; x[x.columns[x.notna().mean() > .7]].to_csv({out}, index_label='sample')",
+    suffix=".csv",
+)
+
+
+def refuse_proteins(path: Path, columns: Collection[str]) -> None:
+    """Raise InputError for a table of MaxQuant, whose rows are proteins and which has several columns a sample."""
+    kinds = [kind for kind in ("LFQ intensity", "Intensity") if any(name.startswith(f"{kind} ") for name in columns)]
+    if "Protein IDs" in columns and kinds:
+        raise InputError(sentence(path, _PROTEINS, kinds[0]))
+
+
+_TIMES = (
+    "time",
+    "date",
+    "datetime",
+    "timestamp",
+    "t",
+    "day",
+    "month",
+    "year",
+    "hour",
+    "second",
+    "seconds",
+    "sample",
+    "step",
+)
+
+
+FEWEST_MOMENTS, MOST_COLUMNS = 10, 200  # of a recording in the mean, and of a table in which they are sought
+
+
+def moments_of(frame: Any) -> tuple[str, str] | None:
+    """The columns of time and recording of a table with a row for each moment: blocks of rows have one value of the
+    one, and numbers or dates of the other rise in every block and begin anew; None for other tables."""
+    import numpy as np
+
+    if frame.shape[1] > MOST_COLUMNS or len(frame) < 2 * FEWEST_MOMENTS:
+        return None
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype.kind in "fbM" or column.isna().any():
+            continue
+        begins = (column != column.shift()).to_numpy()
+        if not 2 <= begins.sum() <= len(frame) / FEWEST_MOMENTS or column.nunique() < begins.sum():
+            continue
+        inside = ~begins[1:]
+        for time in frame.columns:
+            if time == name or frame[time].dtype.kind not in "iufM":
+                continue
+            steps = np.diff(frame[time].to_numpy()).astype(np.float64)
+            if (steps[inside] > 0).all() and (steps[~inside] < 0).any():
+                return str(time), str(name)
+    return None
+
+
+def warn_moments(frame: Any, source_name: str) -> None:
+    """Warn of a table whose rows are moments of recordings, and which is read as one of samples."""
+    if (found := moments_of(frame)) is not None:
+        time, name = (quoted(one_line(each, 40)) for each in found)
+        warn(
+            f"{source_name}: rows are taken as samples, but they may be moments of recordings, by {found[1]} and "
+            f"{found[0]}: --modality series --time {time} --id {name} takes recordings as samples"
+        )
+
+
+def names_of_times(names: Iterable[str]) -> list[str]:
+    """The columns that are named as times are."""
+    return [name for name in names if name.lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
+
+
+def refuse_table_of_recordings(path: Path, frame: Any) -> None:
+    """Raise InputError for a table in long format that was given as recordings without its columns."""
+    names = list(map(str, frame.columns))
+    times = names_of_times(names)
+    if not times:
+        if (found := moments_of(frame)) is not None:
+            raise InputError(
+                f"{path} is a table in long format, a row for each moment: say which columns are time and recording "
+                f"(--time {quoted(found[0])} --id {quoted(found[1])})"
+            )
+        return
+    text = [name for name in names if frame[name].dtype.kind not in "biuf"]
+    ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
+    named = [name for name in ids if re.search("(?i)id$|user|subject|patient|person|session|trial|record|series", name)]
+    ids = named or [name for name in ids if name in text]
+    flags = f"--time {one_line(times[0], 40)}" + (f" --id {one_line(ids[0], 40)}" if ids else "")
+    raise InputError(
+        f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
+        f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {times[0]})"
+    )
