@@ -154,6 +154,28 @@ def test_an_event_and_a_site_unlike_the_others_are_flagged_and_come_last(event, 
 
 
 @pytest.mark.parametrize("which", ["event", "motif"])
+def test_searches_without_a_sample_find_its_place_too(which, request):
+    x, _, model = request.getfixturevalue(which)
+    search, found = model.search_, model.locate(x)
+    assert search.steady > 0.95 and "steady" not in model.describe(found, len(x))
+    n, width = 4 * len(search.null[0]), 10
+    scores = np.where(np.arange(n) % 4, search.null[0].min(), search.null[0].max() + 1)  # a quarter are sure
+    starts, kept = np.full(n, 50), search.steady
+    held = starts + np.where(np.arange(n) < n // 2, 5, 6)  # of half within half of the width
+    try:
+        search.compare(held, [(starts, scores)], width)
+        assert search.steady == 0.5
+        says = f"not steady: searches without them find a place that is listed in 50% of the {search.samples_name}"
+        assert says in model.describe(found, len(x))
+        search.compare(held, [(starts, scores), (starts + 10, np.where(np.arange(n) % 8, -np.inf, 1.0))], width)
+        assert search.steady == 0.75
+        search.compare(held, [(starts, np.full(n, -np.inf))], width)
+        assert "whether that is steady is not known" in model.describe(found, len(x))
+    finally:
+        search.steady = kept
+
+
+@pytest.mark.parametrize("which", ["event", "motif"])
 def test_more_parts_never_list_fewer_samples(which, request):
     x, _, model = request.getfixturevalue(which)
     listed = []

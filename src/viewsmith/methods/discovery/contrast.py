@@ -34,7 +34,8 @@ ROUNDS = 12
 KEPT = 24  # whitened components of a window
 SURE = 0.05  # q-value of places that surely are parts
 FAR = 3.0  # interquartile ranges above the upper quartile, where outliers begin ("far out", Tukey 1977)
-STEADY = 0.9  # of the samples or parts, in which two halves agree; with fewer the report says so
+LISTED = 0.1  # q-value of places on which searches in parts of the samples should agree
+STEADY = 0.9  # of the samples or parts, in which searches agree; with fewer the report says so
 CACHED = 2**13  # rows that stay in the cache of a CPU
 
 
@@ -338,7 +339,7 @@ class Search:
     # For each kind, the q-value of the surest place that it was fitted to.
     least_q: list[float] = field(default_factory=list)
     typical: list[Typical] = field(default_factory=list)  # for each kind
-    steady: float = 1.0  # how far searches in two halves agree; NaN if that cannot be known
+    steady: float = 1.0  # how far searches in parts agree; NaN if that cannot be known
 
     def table(
         self, dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], samples: int
@@ -363,6 +364,13 @@ class Search:
         q = q_values(scores[there], null[:, :1], len(scores))
         self.least_q.append(float(q.min(initial=1.0)))
         self.typical.append(Typical.of(z[there][q <= SURE], self.seed))
+
+    def compare(self, held: np.ndarray, places: Sequence[tuple[np.ndarray, np.ndarray]], width: int) -> None:
+        """Keep how far searches agree on the first kind: the share of n samples with a sure place in which searches
+        without the sample find a place of the kind, too, at `held` (n,); of `places` starts and scores (n,)."""
+        sure = q_values(places[0][1], self.null[0][:, :1], len(held)) <= LISTED
+        same = [(2 * abs(starts - held) <= width) & np.isfinite(scores) for starts, scores in places]
+        self.steady = float(np.any(same, 0)[sure].mean()) if sure.any() else float("nan")
 
     #: What a sample is called.
     samples_name: ClassVar[str] = "samples"
@@ -405,12 +413,12 @@ class Search:
         if self.steady < STEADY:
             lines.append(f"not steady: {self.halves()}")
         if np.isnan(self.steady):
-            lines.append("whether that is steady is not known: searches in two halves found too little")
+            lines.append("whether that is steady is not known: searches in parts of them found too little")
         return "; ".join(lines)
 
     def halves(self) -> str:
-        """How far searches in two halves agree."""
-        return f"searches in two halves of them agree on the place in {self.steady:.0%}"
+        """How far searches in parts of the samples agree."""
+        return f"searches without them find a place that is listed in {self.steady:.0%} of the {self.samples_name}"
 
     def with_q_values(self, table: np.ndarray, samples: int) -> np.ndarray:
         """Parts in the order of their samples, with the q-values of each kind; those of a kind in a sample come best

@@ -75,6 +75,8 @@ class Event:
     evidence: Evidence = field(default_factory=Evidence)
     rarity: float = 0.0  # log of how many windows beside events there are for each: what scores more is rather one
     mixtures: np.ndarray | None = None  # of the channels, (K, C), in which it is sought
+    # Where its best place in each piece starts, by a search without the piece.
+    held: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
     def sought(self, x: np.ndarray) -> tuple["Event", np.ndarray]:
         """The event in the mixtures alone, and these, (n, K, T), of pieces (n, C, T)."""
@@ -158,14 +160,15 @@ def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: in
         fold = folds(int(own.sum()), seed) if number else every
         windows = _search(part[own], free[own], width, least, fold)
         found[width].append(Event(width, least, windows, mixtures=mixture))
-    scores = np.empty((len(widths), 1 + SURROGATES, len(x)))
+    scores, held = np.empty((len(widths), 1 + SURROGATES, len(x))), np.empty((len(widths), len(x)), int)
     passes = range(1 + SURROGATES)
     for number in with_progress(passes, "events", len(passes), "surrogates", told=TOLD):
         each = random_phases(sought, rng) if number else sought
         for i, width in enumerate(widths):
             for own, event in zip(rows, found[width][1:], strict=True):
-                scores[i, number, ~own] = _places(event, each[~own], free[~own], 1)[0][1]
-    return [replace(found[width][0], evidence=Evidence.of(own)) for width, own in zip(widths, scores, strict=True)]
+                starts, scores[i, number, ~own] = _places(event, each[~own], free[~own], 1)[0]
+                held[i, ~own] = held[i, ~own] if number else starts
+    return [replace(found[width][0], evidence=Evidence.of(scores[i]), held=held[i]) for i, width in enumerate(widths)]
 
 
 def _mixtures(
@@ -335,10 +338,13 @@ class EventSearch(Search):
             plain, taken = grown(plain, sought, free, rng)
             empty = without_events(sought, taken, NULL, rng)
             anywhere = np.ones((len(empty), x.shape[2]), bool)
-            found = _places(plain, sought, free, self.max_parts)
+            every = _places(plain, sought, free, max(PLACES, self.max_parts))
+            found = every[: self.max_parts]
             null = np.stack([scores for _, scores in _places(plain, empty, anywhere, self.max_parts)], 1)
             event = replace(plain, mixtures=event.mixtures)
             self.keep(event, null, found[0][1], plain.features(sought, found[0][0]))
+            if len(self.parts) == 1:
+                self.compare(event.held, [(at, np.where(s > event.rarity, s, -np.inf)) for at, s in every], event.width)
             for starts, scores in found:
                 free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 

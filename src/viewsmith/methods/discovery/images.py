@@ -288,6 +288,10 @@ class ImageSearch(Search):
             self.dense, self.reduction, self._cached, maps = twice.dense, 2, (None, None), coarse
         return part, maps
 
+    def halves(self) -> str:
+        """How far searches in two halves agree."""
+        return f"searches in two halves of them agree on the place in {self.steady:.0%}"
+
     def describe(self) -> str:
         """What recurs, or why nothing does, in plain words."""
         if self.parts:

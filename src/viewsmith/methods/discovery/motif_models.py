@@ -228,6 +228,8 @@ class Motif:
     # The same motif with fewer or more letters on both sides, (w', C) each, by which its sites are scored, too.
     others: tuple[np.ndarray, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
+    # Numbers of the sequences it was fitted to, and where the best site of each starts, by a search without it.
+    held: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def width(self) -> int:

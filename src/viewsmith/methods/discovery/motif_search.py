@@ -118,12 +118,12 @@ def find_motif(
         parts = [search(codes[rows], width, own, strands, rng) for rows in sought]
         windows = Windows.of(codes, width, own, strands)
         for same in zip(*parts, strict=True):
-            evidence = _evidence_of([model for model, _ in same], sought, codes, surrogates, own, strands)
+            evidence, starts = _evidence_of([model for model, _ in same], sought, codes, surrogates, own, strands)
             joined, model = functools.reduce(Fitted.joined, [each for each, _ in same]), same[0][1]
             fitted = _fit(windows, joined, _rounds(windows), model).best(1)
             if evidence.recurs(1):
                 fitted = _fit(windows, fitted, ROUNDS, model)
-            motif = replace(_motif(fitted, own, strands), evidence=evidence)
+            motif = replace(_motif(fitted, own, strands), evidence=evidence, held=(rows, starts))
             if motif.place is None or np.exp(motif.place.max()) >= PREFERRED:
                 found.append(motif)
         if len(codes) < MANY:
@@ -139,14 +139,16 @@ def _evidence_of(
     surrogates: np.ndarray,
     background: Background,
     both: bool,
-) -> Evidence:
-    """Of the motifs that were found in some of the sequences each, in the others and in their surrogates."""
-    scores = np.empty((1 + len(surrogates), len(codes)))
+) -> tuple[Evidence, np.ndarray]:
+    """Of the motifs that were found in some of the sequences each, in the others and in their surrogates; and where the
+    best sites of the others start."""
+    scores, starts = np.empty((1 + len(surrogates), len(codes))), np.empty(len(codes), int)
     for model, rows in zip(motifs, sought, strict=True):
         motif = _motif(model, background, both)
-        for own, each in zip(scores, (codes, *surrogates), strict=True):
+        starts[~rows], _, scores[0, ~rows] = motif.best_sites(codes[~rows])
+        for own, each in zip(scores[1:], surrogates, strict=True):
             own[~rows] = motif.best_sites(each[~rows])[2]
-    return Evidence.of(scores)
+    return Evidence.of(scores), starts
 
 
 def _usable(codes: np.ndarray, width: int, size: int) -> np.ndarray:

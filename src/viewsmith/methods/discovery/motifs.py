@@ -70,6 +70,7 @@ def _site_counts(motifs: Sequence[Motif], counts: Sequence[int] | None) -> Seque
     return [max(1, int(count)) for count in given]
 
 
+PLACES = 4  # of a sequence, one of which a search without it should find
 NULL = 2_000  # sequences drawn from the background for q-values
 
 #: One row for each site: number of the sequence and kind, first letter from 0 and the one after the last on the given
@@ -118,6 +119,10 @@ class MotifSearch(Search):
             sites = _sites(motif, codes, self.max_parts)
             null = np.stack([scores for _, _, scores in _sites(motif, drawn, self.max_parts)], 1)
             self.keep(motif, null, sites[0][2], motif.surprise(codes, *sites[0][:2]))
+            if len(self.parts) == 1:
+                rows, held = motif.held
+                again = _sites(motif, codes[rows], max(PLACES, self.max_parts))
+                self.compare(held, [(at, np.where(s > 0, s, -np.inf)) for at, _, s in again], motif.width)
             for starts, _, scores in sites:
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0), motif)
 
