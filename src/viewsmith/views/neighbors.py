@@ -5,6 +5,8 @@ inverted file of Sivic and Zisserman 2003 (Video Google), as in Jegou et al. 201
 neighbor search, section IV). The lists contain the uncompressed rows, so only the choice of lists is approximate.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -28,7 +30,7 @@ LARGEST_BLOCK = 1 << 26
 # Squared distance of the mean from 0, as a multiple of the rows' variance, from which float32 products lose neighbors.
 FAR = 100.0
 
-# Columns per group in `_smallest`, and the number of columns from which groups are faster.
+# Columns per group in `_smallest` and `InvertedLists`, and the number of columns from which groups are faster.
 GROUPS, GROUPED_FROM = 8, 4096
 
 
@@ -248,6 +250,7 @@ class NeighborGraph(ViewMaker):
 TILE = 1 << 21  # distances computed at a time, 8 MB
 ROWS_PER_LIST = 32  # rows per list to which k-means is fitted
 ITERATIONS = 8
+COLUMNS = 64  # rows of a query that are sorted at a time
 LARGEST = 3  # largest size of a list, as a multiple of the mean size
 
 
@@ -263,13 +266,21 @@ class InvertedLists:
         self._origin = x.mean(0) if metric == "euclidean" else torch.zeros_like(x[0])
         rows = self._compared(x)
         centers = k_means(rows, min(lists, len(x)), generator or torch.Generator().manual_seed(0))
-        members, self._centers = _split_large(rows, centers, nearest_center(rows, centers), LARGEST * len(x) / lists)
+        members, centers = _split_large(rows, centers, nearest_center(rows, centers), LARGEST * len(x) / lists)
+        # Neighboring lists one after another: a block of queries visits fewer lists, with more queries each.
+        together = _halved(centers)
+        members, self._centers = [members[number] for number in together.tolist()], centers[together]
         sizes = torch.tensor([len(each) for each in members])
         self._starts = [0, *sizes.cumsum(0).tolist()]
         self.order = torch.cat(members)
-        self.rows = rows[self.order]
-        # Half the squared norms (0 for cosines): |q - x|^2 = |q|^2 + 2 (|x|^2 / 2 - q x), ordered by the second term.
-        self._halves = self.rows.square().sum(1) / 2 if metric == "euclidean" else self.rows.new_zeros(len(x))
+        # Half the squared norms (0 for cosines): |q - x|^2 = |q|^2 + 2 (|x|^2 / 2 - q x), ordered by the second term,
+        # which is one product of (x, |x|^2 / 2) and (-q, 1). Rows at infinity complete the groups of the last list.
+        self._extended = rows.new_zeros(len(x) + GROUPS - 1, x.shape[1] + 1)
+        self._extended[: len(x), :-1] = rows[self.order]
+        self.rows = self._extended[: len(x), :-1]
+        if metric == "euclidean":
+            self._extended[: len(x), -1] = self.rows.square().sum(1) / 2
+        self._extended[len(x) :, -1] = float("inf")
 
     def __len__(self) -> int:
         """Number of lists."""
@@ -302,57 +313,135 @@ class InvertedLists:
     def _search(self, queries: Tensor, k: int, probes: int, own: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
         """Positions in `rows` of the nearest rows, by blocks of queries; `own`: positions of queries that are rows."""
         probes = min(probes, len(self))
-        size = max(1, TILE // max(len(self), probes * k))
+        size = max(1, TILE // (probes * k))
         for start in range(0, len(queries), size):
             check_time()
             part = slice(start, start + size)
             near, complete = self._nearest(queries[part], k, probes, None if own is None else own[part])
-            if not complete.all():  # the lists that were visited have too few rows
+            if probes < len(self) and not complete.all():  # the lists that were visited have too few rows
                 short = ~complete
                 short_own = None if own is None else own[part][short]
-                near[short] = self._nearest(queries[part][short], k, len(self), short_own)[0]
+                near[short] = torch.cat([n for _, n in self._search(queries[part][short], k, len(self), short_own)])
             yield part, near
 
     def _nearest(self, queries: Tensor, k: int, probes: int, own: Tensor | None) -> tuple[Tensor, Tensor]:
         """Positions of the k nearest rows in the `probes` nearest lists, and whether each query found k rows."""
         # (|q - c|^2 - |q|^2) / 2, in the order of the distances of each query
-        halves = torch.addmm(self._centers.square().sum(1) / 2, queries, self._centers.T, alpha=-1)
-        lists = halves.topk(probes, dim=1, largest=False).indices
-        distances, where = self._visit(queries, k, lists[:, :1], own)
-        if probes > 1:
-            # Few of the other lists have a row that is nearer than the k rows from the first list.
-            more, there = self._visit(queries, k, lists[:, 1:], own, distances[:, -1])
-            distances, where = torch.cat([distances, more], dim=1), torch.cat([where, there], dim=1)
-        nearest = distances.topk(k, dim=1, largest=False)
-        return where.gather(1, nearest.indices), nearest.values[:, -1] < float("inf")
+        halves, size = self._centers.square().sum(1) / 2, max(1, TILE // len(self))
+        of_centers = (torch.addmm(halves, part, self._centers.T, alpha=-1) for part in queries.split(size))
+        lists = torch.cat([each.topk(probes, dim=1, largest=False).indices for each in of_centers])
+        extended = torch.cat([-queries, queries.new_ones(len(queries), 1)], dim=1)
+        best = Best(queries.new_full((len(queries), k), float("inf")), own)
+        self._visit_first(extended, lists[:, 0], best)
+        # Few of the other lists have a row that is nearer than the k rows from the first list.
+        self._visit(extended, lists[:, 1:], best)
+        return best.positions, best.distances[:, -1] < float("inf")
 
-    def _visit(
-        self, queries: Tensor, k: int, lists: Tensor, own: Tensor | None, bound: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Distances and positions (m, v * k) of the k nearest rows of each list (m, v) that a query visits; infinite
-        where a list has fewer, or none below `bound`, (m,)."""
-        visits = lists.shape[1]
-        best = queries.new_full((lists.numel(), k), float("inf"))
-        where = torch.zeros(lists.numel(), k, dtype=torch.int64, device=queries.device)
+    def _visit_first(self, queries: Tensor, lists: Tensor, best: Best) -> None:
+        """Find the nearest rows of one list for each query; fewer, if the list has fewer rows."""
+        for query, first, last in self._visits(lists[:, None]):
+            distances = queries[query] @ self._extended[first:last].T
+            if best.own is not None:
+                itself = best.own[query] - first
+                here = ((itself >= 0) & (itself < last - first)).nonzero()[:, 0]
+                distances[here, itself[here]] = float("inf")
+            nearest = distances.topk(min(best.distances.shape[1], last - first), dim=1, largest=False)
+            best.distances[query, : nearest.values.shape[1]] = nearest.values
+            best.positions[query, : nearest.values.shape[1]] = nearest.indices + first
+
+    def _visit(self, queries: Tensor, lists: Tensor, best: Best) -> None:
+        """Find nearer rows in the lists (m, v) that the queries visit."""
+        for query, first, last in self._visits(lists):
+            # Minima of the groups of rows j, j + width, ...: most groups have no row nearer than those found. Rows
+            # vary along the first dimension, along which minima are fast. The last group has rows of the next list.
+            width = -(-(last - first) // GROUPS)
+            distances = self._extended[first : first + GROUPS * width] @ queries[query].T
+            smallest = distances.view(GROUPS, width, len(query)).amin(0)
+            near = (smallest < best.distances[query, -1]).flatten().nonzero()[:, 0]
+            best.add(near, distances.view(GROUPS, -1).index_select(1, near), query, first, last)
+        best.merge()
+
+    def _visits(self, lists: Tensor) -> Iterator[tuple[Tensor, int, int]]:
+        """Queries that visit a list, and its first and last position; `lists` (m, v) has those of each query."""
         by_list = lists.flatten().argsort(stable=True)
         # A block of queries visits only some of the lists, so this loops over these and not over all lists.
         visited, counts = torch.unique_consecutive(lists.flatten()[by_list], return_counts=True)
-        for number, visit in zip(visited.tolist(), by_list.split(counts.tolist()), strict=True):
+        queries = (by_list // max(lists.shape[1], 1)).split(counts.tolist())
+        for number, query in zip(visited.tolist(), queries, strict=True):
             first, last = self._starts[number], self._starts[number + 1]
-            for part in visit.split(max(1, TILE // (last - first))):
-                query = part // visits
-                distances = torch.addmm(self._halves[first:last], queries[query], self.rows[first:last].T, alpha=-1)
-                if own is not None:
-                    itself = own[query] - first
-                    here = ((itself >= 0) & (itself < last - first)).nonzero()[:, 0]
-                    distances[here, itself[here]] = float("inf")
-                if bound is not None:
-                    near = distances.amin(1) < bound[query]
-                    part, distances = part[near], distances[near]
-                nearest = distances.topk(min(k, last - first), dim=1, largest=False)
-                best[part, : nearest.values.shape[1]] = nearest.values
-                where[part, : nearest.values.shape[1]] = nearest.indices + first
-        return best.view(len(queries), -1), where.view(len(queries), -1)
+            for part in query.split(max(1, TILE // (last - first))):
+                yield part, first, last
+
+
+class Best:
+    """Distances (m, k) and positions of the nearest rows that queries have found; `own`: positions of the queries."""
+
+    def __init__(self, distances: Tensor, own: Tensor | None) -> None:
+        self.distances, self.own = distances, own
+        self.positions = torch.zeros_like(distances, dtype=torch.int64)
+        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._visits: list[tuple[int, int, int]] = []
+        self._rows = 0
+
+    def add(self, near: Tensor, distances: Tensor, query: Tensor, first: int, last: int) -> None:
+        """Keep the groups `near` of a visit, with their distances (GROUPS, ...), for `merge`."""
+        self._waiting.append((near, distances, query))
+        self._visits.append((first, last, len(query)))
+        self._rows += distances.numel()
+        if self._rows > TILE:
+            self.merge()
+
+    def merge(self) -> None:
+        """Merge the rows that wait, all at once, because many small operations take longer than what they compute."""
+        if not self._waiting:
+            return
+        near, distances, queries = (torch.cat(each, dim=-1) for each in zip(*self._waiting, strict=True))
+        groups = torch.tensor([len(each) for each, _, _ in self._waiting], device=near.device)
+        first, last, size = torch.tensor(self._visits, device=near.device).T
+        self._waiting, self._visits, self._rows = [], [], 0
+        visit = torch.arange(len(groups), device=near.device).repeat_interleave(groups)
+        query = queries[(size.cumsum(0) - size)[visit] + near % size[visit]]
+        nearer = (distances < self.distances[query, -1]).flatten().nonzero()[:, 0]
+        pair = nearer % len(near)
+        query, visit, values = query[pair], visit[pair], distances.flatten()[nearer]
+        width = (last - first + GROUPS - 1) // GROUPS
+        positions = first[visit] + near[pair] // size[visit] + nearer // len(near) * width[visit]
+        new = positions < last[visit]
+        if self.own is not None:
+            new &= positions != self.own[query]
+        self._keep_nearest(*(each[new] for each in (query, values, positions)))
+
+    def _keep_nearest(self, query: Tensor, values: Tensor, positions: Tensor) -> None:
+        """Keep the nearest of the rows at `positions` (r,) and of those found before, in tables of COLUMNS columns."""
+        m, k = self.distances.shape
+        while len(query) > 0:
+            order = query.int().argsort(stable=True)
+            query, values, positions = query[order], values[order], positions[order]
+            counts = query.bincount(minlength=m)
+            column = torch.arange(len(query), device=query.device) - (counts.cumsum(0) - counts)[query]
+            now, columns = column < COLUMNS, min(COLUMNS, int(counts.max()))
+            cell = (query * columns + column)[now]
+            table = values.new_full((m, columns), float("inf")).flatten().index_copy_(0, cell, values[now]).view(m, -1)
+            there = torch.zeros(m * columns, dtype=torch.int64, device=query.device)
+            there = there.index_copy_(0, cell, positions[now]).view(m, -1)
+            nearest = torch.cat([self.distances, table], dim=1).topk(k, dim=1, largest=False)
+            self.distances = nearest.values
+            self.positions = torch.cat([self.positions, there], dim=1).gather(1, nearest.indices)
+            later = ~now & (values < self.distances[query, -1])
+            query, values, positions = query[later], values[later], positions[later]
+
+
+def _halved(centers: Tensor) -> Tensor:
+    """Order of centers in which near ones follow each other: halved again and again, by the axis of most variance."""
+    done, todo = [], [torch.arange(len(centers), device=centers.device)]
+    while todo:
+        part = todo.pop()
+        if len(part) <= 2:
+            done.append(part)
+            continue
+        axis = centers[part].var(0).argmax()
+        todo += part[centers[part, axis].argsort(stable=True)].tensor_split(2)[::-1]
+    return torch.cat(done)
 
 
 def nearest_center(rows: Tensor, centers: Tensor) -> Tensor:
@@ -366,7 +455,7 @@ def nearest_center(rows: Tensor, centers: Tensor) -> Tensor:
         check_time()
         part = rows[start : start + size]
         distances = torch.addmm(halves, part, centers.T, alpha=-1, out=buffer[: len(part)])
-        torch.argmin(distances, dim=1, out=found[start : start + size])
+        found[start : start + size] = distances.min(dim=1).indices  # in half the time of argmin
     return found
 
 
