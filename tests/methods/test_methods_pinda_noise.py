@@ -219,7 +219,7 @@ def test_noise_does_not_depend_on_padding():
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_penalties_of_maps_equal_slow_loops(dtype, tolerance):
     x = dna(dtype)
-    real = PiNoise.real(x)
+    real = maker_of("dna").real(x)
     sigma = (torch.rand(x.shape, generator=draw(2), dtype=torch.float64).to(dtype) + 0.1) * real
     sigma.requires_grad_()
     rows = []

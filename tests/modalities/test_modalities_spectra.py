@@ -5,11 +5,15 @@ import pandas as pd
 import pytest
 import torch
 
+import viewsmith
 from refusals import refusal
-from viewsmith import Contrastive, LinearContrast
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
+from viewsmith.methods.crl_tac.transforms import Distortions
+from viewsmith.methods.pinda.views import PiNoise, SpectralMap
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.spectra.features import Derivatives, normalized, slopes
 from viewsmith.modalities.spectra.modality import spectrum_rows
+from viewsmith.modalities.spectra.networks import SpectralAxes, SpectralLatents
 from viewsmith.modalities.spectra.views import AxisShift, Scatter, SpectralNoise
 from viewsmith.networks.base import PartContext
 
@@ -94,11 +98,76 @@ def test_what_scattering_hides_is_found():
     assert set(modality_of("spectra").raw_features(x[:, None], None)) > {"values"}
 
 
-def test_a_network_is_trained_on_spectra():
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (Contrastive, {"closed_form": True}),
+        (Contrastive, {"encoder": "cnn"}),
+        (PiNDA, {"distribution": "gaussian", "learn_mean": True}),
+        (PiNDA, {"distribution": "uniform", "view_maker": "identity", "noise_length": 0}),
+        (CRLTAC, {"distortions": 4}),
+        (DiffAug, {"sampler_steps": 2}),
+        (GenView, {"sampler_steps": 2}),
+        (MetAug, {}),
+    ],
+)
+def test_every_method_is_trained_on_spectra(method, options, tmp_path):
     x, _ = scattered(40)
-    model = Contrastive(modality="spectra", epochs=1, batch_size=8, random_state=0).fit(x)
-    h = model.transform(x)
-    assert h.shape == (40, 256) and np.isfinite(h).all() and h.std(0).max() > 0
+    model = method(modality="spectra", epochs=2, batch_size=20, random_state=0, **options).fit(x)
+    h, views = model.transform(x), model.views(x[:3], 2)
+    assert len(h) == 40 and np.isfinite(h).all() and h.std(0).max() > 0
+    assert np.isfinite(views).all() and (method is MetAug or views.shape == (3, 2, 120))
+    model.save(tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.transform(x), h) and np.array_equal(loaded.views(x[:3], 2), views)
+    if method is CRLTAC:
+        assert "no location" in refusal(model.locate, x)
+        assert model.distribution(x).shape == (40, 4)
+
+
+def test_the_encoder_reads_places_without_level_and_amplitude():
+    axes = SpectralAxes(Derivatives(PartContext((1, 120), 1)), 64)
+    x = torch.from_numpy(scattered(20)[0])[:, None]
+    axes.fit(x)
+    np.testing.assert_allclose(axes(3 * x + 5), axes(x), atol=2e-2)
+    assert (axes(x)[:, 19:] == 0).all() and axes(x)[:, :19].std(0).min() > 0  # of 20 spectra 19 axes
+    assert not torch.allclose(axes(x.roll(10, 2)), axes(x), atol=0.1)
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "uniform"])
+def test_noise_is_smooth_along_the_axis_and_on_zeros_too(distribution):
+    noise = PiNoise(SpectralMap(T, length=0.25), distribution=distribution, strength=0.5)
+    x = X.clone().repeat(200, 1, 1)
+    x[:, :, 5] = 0.0
+    eps = (noise(x, generator=torch.Generator().manual_seed(0)) - x)[:, 0].detach()
+    np.testing.assert_allclose(eps.std(0), np.full(T, 0.5), rtol=0.1)
+    assert np.corrcoef(eps[:, 5], eps[:, 6])[0, 1] > 0.98 > 0.5 > np.corrcoef(eps[:, 5], eps[:, 35])[0, 1]
+    assert (float(eps.abs().max()) <= 0.5 * 3**0.5 + 1e-5) == (distribution == "uniform")
+
+
+def test_distortions_are_gains_baselines_and_shifts():
+    family = Distortions(count=3, seed=1)
+    family.drawn[:, 4] = 0
+    views = family.all_views(X)
+    t = np.linspace(-1, 1, T)
+    for k in range(3):
+        for before, after in zip(X[:, 0].numpy(), views[:, k, 0].numpy(), strict=True):
+            basis = np.stack([before, np.ones(T), t, t * t], 1)
+            found = np.linalg.lstsq(basis, after, rcond=None)[0]
+            assert np.abs(after - basis @ found).max() < 1e-4
+            assert np.isclose(found[0], np.exp(float(family.drawn[k, 0])), atol=1e-3)
+    family.drawn[:] = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0])
+    torch.testing.assert_close(family.all_views(X)[:, 0, :, :-1], X[:, :, 1:])
+
+
+def test_latents_are_coordinates_of_equal_variance():
+    x = torch.from_numpy(scattered(20)[0])[:, None]
+    latents = SpectralLatents(120)
+    latents.fit(x)
+    u = latents.encode(x)
+    np.testing.assert_allclose(latents.decode(u, x), x, atol=2e-2)
+    assert u.shape == (20, 32) and (u[:, 19:] == 0).all()
+    np.testing.assert_allclose(u[:, :5].std(0) / u[:, 0].std(), np.ones(5), rtol=0.05)
 
 
 @pytest.mark.parametrize(

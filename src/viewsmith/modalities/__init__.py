@@ -18,7 +18,7 @@ from viewsmith.modalities.vectors.modality import Vectors
 
 LATER["encoder"] += [
     f"viewsmith.modalities.{each}"
-    for each in ("vectors.networks", "dna.networks", "images.encoders", "series.networks")
+    for each in ("vectors.networks", "dna.networks", "images.encoders", "series.networks", "spectra.networks")
 ]
 LATER["view maker"] += ["viewsmith.modalities.vectors.thinning"]
 LATER["features"] += [

@@ -26,9 +26,9 @@ class Transforms(Part):
     lead = "family"
 
     family: families.FamilyOption = "auto"
-    """The transformations. "auto": crops, feature subsets or windows, with the options below. In Python also custom
-    ones: at least two functions from scaled samples (B, ...) to a view of each sample, all views of one shape; or a
-    `viewsmith.views.Family`. It is copied; `viewsmith.load` needs it again."""
+    """The transformations. "auto": crops, feature subsets, windows or distortions, with the options below. In Python
+    also custom ones: at least two functions from scaled samples (B, ...) to a view of each sample, all views of one
+    shape; or a `viewsmith.views.Family`. It is copied; `viewsmith.load` needs it again."""
     crop_size: Count | Auto | None = None
     """Side of the crops of images in pixels: about the size of the objects. None: 20, as published; 5/7 of a shorter
     side below 24 pixels. "auto": a quarter, a third or half of it, by three short trainings without labels."""
@@ -49,6 +49,10 @@ class Transforms(Part):
     """Length of each window, as a fraction of the sequence, more than 0 and less than 1."""
     detrend: Detrend = "none"
     """Recordings: subtract its mean, or a line, from each channel of a window, so that level or drift is not used."""
+    distortions: Draws = 16
+    """Number of distortions (spectra): each has another gain, level, slope, curvature and place on the axis."""
+    distortion_strength: Positive = 1.0
+    """Size of the distortions; 1: that of the view makers scatter and axis-shift."""
     nonempty: str | Predicate | None = "auto"
     """Which views are not empty: the metrics then include their probability (`nonempty_mass`). "auto": those not all
     black, for images without scaling (mostly black ones). In Python also a function from scaled views to bool (n,)."""

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.modalities.dna.networks import real_positions
+from viewsmith.modalities.spectra.features import normalized
 from viewsmith.networks.base import zero_initialized
 
 
@@ -65,6 +66,19 @@ class MaskScores(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.outer(F.relu(self.inner(x)))
         return scores
+
+
+class SpectrumScores(MaskScores):
+    """Spectra (B, 1, T) to the logits of M transformations, (B, M), by means in parts of the axis of the spectrum
+    without level and amplitude."""
+
+    PARTS = 64
+
+    def __init__(self, n_transforms: int) -> None:
+        super().__init__(self.PARTS, n_transforms)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(F.adaptive_avg_pool1d(normalized(x), self.PARTS).flatten(1))
 
 
 class PositionScores(nn.Module):

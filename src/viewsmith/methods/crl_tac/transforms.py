@@ -6,6 +6,7 @@ crops of images, masks of features, windows of sequences, and transformations th
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,8 +18,16 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import register
 from viewsmith.core.tensors import on_host
-from viewsmith.methods.crl_tac.scores import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
+from viewsmith.methods.crl_tac.scores import (
+    CropScores,
+    ImageScores,
+    MaskScores,
+    PositionScores,
+    SequenceScores,
+    SpectrumScores,
+)
 from viewsmith.modalities.dna.networks import real_positions
+from viewsmith.modalities.spectra.views import AxisShift, Scatter, moved, scattered
 from viewsmith.networks.base import PartContext
 
 #: Largest number of values of views, and of pixels of images, that an encoder gets at a time without gradient.
@@ -380,6 +389,49 @@ class Windows(Family):
         return (sums.gather(1, ends) - sums.gather(1, starts)) / widths[:, None]
 
 
+class Distortions(Family):
+    """Spectra (B, 1, T) with another gain, level, slope, curvature and place on the axis: the family of `Scatter` and
+    `AxisShift`, of which M members are drawn once.
+
+    Parameters
+    ----------
+    count : int
+        M.
+    strength : float
+        Factor of the deviations of `Scatter` and `AxisShift`.
+    seed : int
+
+    Raises
+    ------
+    InputError
+        `count` is below 2.
+    """
+
+    drawn: Tensor
+
+    def __init__(self, *, count: int = 16, strength: float = 1.0, seed: int = 0) -> None:
+        super().__init__()
+        self.size = self._check_size(count, "distortions of spectra")
+        scatter, shift = Scatter(), AxisShift()
+        deviations = [scatter.gain, *[scatter.baseline] * 3, shift.points]
+        drawn = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed)) * torch.tensor(deviations)
+        self.register_buffer("drawn", strength * drawn)
+        self.names = [
+            f"gain {math.exp(gain):.2f}, level {level:+.2f}, slope {slope:+.2f}, curve {curve:+.2f}, shift {shift:+.1f}"
+            for gain, level, slope, curve, shift in self.drawn.tolist()
+        ]
+
+    def take(self, x: Tensor, t: Tensor) -> Tensor:
+        gain, *baseline, shift = self.drawn.to(x.dtype)[t][..., None].unbind(2)  # (B, m, 1) each
+        flat = x[:, :1].expand(-1, t.shape[1], -1).flatten(0, 1)[:, None]
+        a, b = torch.stack(baseline, 3).flatten(0, 1), gain.exp().flatten(0, 1)[:, None]
+        return moved(scattered(flat, b, a), shift.flatten(0, 1)[:, None]).unflatten(0, t.shape)
+
+    def score_network(self, channels: int, dims: int) -> nn.Module:
+        """A network of the spectrum without level and amplitude, which members of the family change."""
+        return SpectrumScores(self.size)
+
+
 class Functions(Family):
     """A family of custom transformations T_1 ... T_M, each defined by a function.
 
@@ -467,6 +519,17 @@ def _crops(
 @register("transforms", "masks", help="subsets of the features", modalities="vectors", noun="masks of vectors")
 def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float = 0.5) -> Masks:
     return Masks(context.columns or context.row_shape[0], count=masks, keep=mask_fraction, seed=context.seed)
+
+
+@register(
+    "transforms",
+    "distortions",
+    help="gains, baselines and shifts of spectra",
+    modalities="spectra",
+    noun="distortions of spectra",
+)
+def _distortions(context: TransformsContext, *, distortions: int = 16, distortion_strength: float = 1.0) -> Distortions:
+    return Distortions(count=distortions, strength=distortion_strength, seed=context.seed)
 
 
 @register(

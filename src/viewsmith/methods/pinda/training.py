@@ -59,9 +59,11 @@ class Noise(Part):
     generator: str = "auto"
     """Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 and
     resnet50 (without their classifiers, as published), shared (a small head on the first stage of the encoder). DNA:
-    sequence, shared. "auto": mlp, low-resolution, sequence."""
+    sequence, shared. Spectra: spectral. "auto": the first of these."""
     generator_hidden: Widths = (64,)
-    """Widths of the mlp generator's hidden layers."""
+    """Widths of the hidden layers of the generators mlp and spectral."""
+    noise_length: Rate = 0.25
+    """Spectra: the length over which noise goes together, as a part of the axis; 0: each point has its own."""
 
 
 class PiNDAMethod(PairMethod):

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +17,12 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.images.encoders import SMALLEST, BasicBlock, Bottleneck, ResNet, Stem
 from viewsmith.modalities.vectors.views import Noise, unit_noise
 from viewsmith.networks.base import MLP, NoiseContext, enlarged, eval_mode, find_stem
-from viewsmith.views.base import ViewMaker
+from viewsmith.views.base import ViewMaker, randn
 
 
 def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:
@@ -139,6 +139,43 @@ class SequenceMap(nn.Module):
         return raw
 
 
+class SpectralMap(nn.Module):
+    """Fully connected layers on the means of spectra (B, 1, T) in parts of the axis, to knots between which the map
+    (B, outputs, T) is linear.
+
+    Noise that it scales is smooth along the axis (`correlated`): values beside each other change together, as by
+    baselines, and noise of single points is what derivatives amplify.
+    """
+
+    padded = False  # zeros are values
+
+    def __init__(self, points: int, outputs: int = 1, *, hidden: Sequence[int] = (64,), length: float = 0.25) -> None:
+        super().__init__()
+        self.knots, self.length = min(points, KNOTS), length * points
+        self.body = MLP(self.knots, hidden, last="activated")
+        self.last = nn.Linear(hidden[-1] if hidden else self.knots, outputs * self.knots)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.last(self.body(F.adaptive_avg_pool1d(x, self.knots).flatten(1)))
+        return F.interpolate(h.unflatten(1, (-1, self.knots)), x.shape[2], mode="linear", align_corners=True)
+
+    def correlated(self, like: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Gaussian noise (B, C, T) of variance 1 in the shape of `like`: bumps of deviation `length`, evenly spaced, of
+        Gaussian heights."""
+        if self.length < 0.5:
+            return randn(like, generator)
+        points = like.shape[2]
+        bumps = min(points, MOST_BUMPS, 1 + math.ceil(4 * points / self.length))
+        centers = torch.linspace(0, points - 1, bumps, device=like.device, dtype=like.dtype)
+        at = torch.arange(points, device=like.device, dtype=like.dtype)
+        weights = torch.exp(-0.5 * ((at - centers[:, None]) / self.length).square())
+        heights = randn(like[..., :1].expand(*like.shape[:2], bumps), generator)
+        return heights @ (weights / weights.square().sum(0).sqrt())
+
+
+KNOTS, MOST_BUMPS = 32, 2048  # of maps of spectra, and of their noise
+
+
 @register("noise generator", "mlp", help="fully connected layers", modalities="vectors", default=True)
 def _mlp(context: NoiseContext, *, generator_hidden: tuple[int, ...] = (64,)) -> MLP:
     return MLP(context.channels, [*generator_hidden, context.outputs])
@@ -177,6 +214,23 @@ def _resnet50(context: NoiseContext, *, stem: Literal["auto", "small", "standard
 )
 def _sequence(context: NoiseContext) -> SequenceMap:
     return SequenceMap(context.outputs, channels=context.channels)
+
+
+@register(
+    "noise generator",
+    "spectral",
+    help="fully connected layers; noise that is smooth along the axis",
+    modalities="spectra",
+    default=True,
+)
+def _spectral(
+    context: NoiseContext,
+    *,
+    generator_hidden: tuple[int, ...] = (64,),
+    noise_length: Annotated[float, Bounds(ge=0, le=10)] = 0.25,
+) -> SpectralMap:
+    """Build the network; `noise_length` is that over which noise goes together, as a part of the axis."""
+    return SpectralMap(context.row_shape[1], context.outputs, hidden=generator_hidden, length=noise_length)
 
 
 @register(
@@ -282,10 +336,18 @@ class PiNoise(ViewMaker):
         network = MLP(n_features, [*hidden, n_features * (2 if learn_mean else 1)])
         return cls(network, learn_mean=learn_mean, **options)
 
-    @staticmethod
-    def real(x: Tensor) -> Tensor | None:
+    def real(self, x: Tensor) -> Tensor | None:
         """Positions that get noise: bool (B, 1, L) for DNA (B, 4, L), which may be padded; None means all."""
-        return real_positions(x)[:, None] if x.ndim == 3 else None
+        return real_positions(x)[:, None] if x.ndim == 3 and getattr(self.network, "padded", True) else None
+
+    def unit(self, like: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Draws with mean 0 and variance 1 in the shape of `like`, that go together along an axis if the network says
+        so: smooth uniform noise is the distribution function of smooth Gaussian noise."""
+        correlated = getattr(self.network, "correlated", None)
+        if correlated is None:
+            return unit_noise(like, self.distribution, generator)
+        found: Tensor = correlated(like, generator)
+        return found if self.distribution == "gaussian" else (found / 2**0.5).erf() * 3**0.5
 
     def noise_parameters(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """sigma(x) and mu(x) (None if it is 0), with the shape of `x`, in scaled units; 0 for padding."""
@@ -311,7 +373,7 @@ class PiNoise(ViewMaker):
         sigma, mean = self.noise_parameters(x)
         copies = (draws, *[1] * (x.ndim - 1))
         deviation = sigma.repeat(copies)
-        unit = unit_noise(deviation, self.distribution, generator)
+        unit = self.unit(deviation, generator)
         shift = None if mean is None else mean.repeat(copies)
         real = self.real(x) if self.level == "drawn" else None
         real = None if real is None else real.repeat(copies)

@@ -30,7 +30,7 @@ def slopes(x: Tensor, half_width: int) -> Tensor:
 
 
 QUARTILES, MOST = torch.tensor([0.25, 0.5, 0.75]), 100.0
-POINTS = 1024  # of longer spectra means of so many parts are taken
+POINTS = 1024
 #: Half of the windows to which slopes are fitted, as parts of the axis.
 PARTS = (1 / 300, 1 / 120, 1 / 60, 1 / 30)
 
@@ -53,13 +53,19 @@ class Derivatives(Features):
     context : PartContext
     windows : tuple of float
         Half of the windows to which slopes are fitted, as parts of the axis.
+    points : int
+        Of longer spectra, means of so many parts are taken.
     """
 
     def __init__(
-        self, context: PartContext, *, windows: tuple[Annotated[float, Bounds(gt=0, le=0.5)], ...] = PARTS
+        self,
+        context: PartContext,
+        *,
+        windows: tuple[Annotated[float, Bounds(gt=0, le=0.5)], ...] = PARTS,
+        points: Annotated[int, Bounds(ge=8)] = POINTS,
     ) -> None:
         super().__init__()
-        self.points = min(context.row_shape[1], POINTS)
+        self.points = min(context.row_shape[1], points)
         self.half_widths = sorted({max(1, round(each * self.points)) for each in windows})
         self.n_features = self.points * (1 + len(self.half_widths))
 

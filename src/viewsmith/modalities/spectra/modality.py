@@ -13,12 +13,14 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
-from viewsmith.modalities.base import SampleType, Transformation
+from viewsmith.modalities.base import GENERATOR, SampleType, Transformation, modality_of
 from viewsmith.modalities.checks import check_finite, check_numbers, to_rows, warn_lost_digits
 from viewsmith.modalities.series.modality import SHORTEST, Series
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
+
+    from viewsmith.modalities.spectra.networks import SpectralLatents
 
 
 def spectrum_rows(x: np.ndarray, source_name: str = "the data") -> np.ndarray:
@@ -83,7 +85,14 @@ class Spectra(Series):
     help = "spectra, arrays (n, points), only with modality='spectra' (--modality spectra)"
     default_views = "scatter+axis-shift+spectral-noise"
     mild_views = (default_views, MappingProxyType({}))
+    default_encoder = default_encoder_on_gpu = "derivatives"
     default_features = "derivatives"
+    steps, steps_on_gpu = 500, 2000
+    defaults = MappingProxyType(
+        GENERATOR
+        | {"directions": True, "nu": 100.0}
+        | {"generator_learning_rate": 4e-3, "noise_schedule": "cosine", "strength": 0.5}
+    )
     least_constant = 1.0  # such as the concentration of one substance
     crop_suffixes: ClassVar[tuple[str, ...]] = ()
 
@@ -133,6 +142,16 @@ class Spectra(Series):
 
     def features_for(self, statistics: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return self.default_features, {}
+
+    def latents(
+        self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: "nn.Module"
+    ) -> "SpectralLatents":
+        from viewsmith.modalities.spectra.networks import SpectralLatents
+
+        return SpectralLatents(row_shape[1])
+
+    def denoiser(self, kind: str, latents: Any, row_shape: Sequence[int], condition: int) -> "nn.Module":
+        return modality_of("vectors").denoiser(kind, latents, row_shape, condition)
 
     def neighbor_features(self, x: "Tensor") -> "Tensor | None":
         from viewsmith.modalities.spectra.features import normalized

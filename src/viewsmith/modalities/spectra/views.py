@@ -18,6 +18,22 @@ def deviation(x: Tensor) -> Tensor:
     return (x - x.mean(2, keepdim=True)).square().mean(2, keepdim=True).sqrt()
 
 
+def scattered(x: Tensor, b: Tensor, a: Tensor) -> Tensor:
+    """Spectra (B, 1, T) with gains b (B, 1, 1) and polynomials of coefficients a (B, 1, 3), as in `Scatter`."""
+    t = torch.linspace(-1, 1, x.shape[2], device=x.device, dtype=x.dtype)
+    polynomials = torch.stack([torch.ones_like(t), t, (3 * t * t - 1) / 2])
+    mean = x.mean(2, keepdim=True)
+    return mean + b * (x - mean) + deviation(x) * a @ polynomials
+
+
+def moved(x: Tensor, points: Tensor) -> Tensor:
+    """Spectra (B, 1, T) moved along the axis by numbers of points (B, 1, 1), linear between points."""
+    last = x.shape[2] - 1
+    at = (torch.arange(x.shape[2], device=x.device, dtype=x.dtype) + points).clamp(0, last)
+    before = at.long().clamp_max(last - 1)
+    return torch.lerp(x.gather(2, before), x.gather(2, before + 1), at - before)
+
+
 class Scatter(ViewMaker):
     """``m + b (x - m) + s (a0 + a1 t + a2 (3 t^2 - 1) / 2)``, the model of extended multiplicative scatter correction
     (Martens and Stark 1991): m is the mean and s the deviation of the spectrum, t runs from -1 to 1 along the axis.
@@ -37,11 +53,8 @@ class Scatter(ViewMaker):
         self.gain, self.baseline = gain, baseline
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        t = torch.linspace(-1, 1, x.shape[2], device=x.device, dtype=x.dtype)
-        polynomials = torch.stack([torch.ones_like(t), t, (3 * t * t - 1) / 2])
-        mean, b = x.mean(2, keepdim=True), (self.gain * randn(x[..., :1], generator)).exp()
-        a = self.baseline * deviation(x) * randn(x[..., :3], generator)
-        return mean + b * (x - mean) + a @ polynomials
+        b = (self.gain * randn(x[..., :1], generator)).exp()
+        return scattered(x, b, self.baseline * randn(x[..., :3], generator))
 
 
 class AxisShift(ViewMaker):
@@ -60,11 +73,7 @@ class AxisShift(ViewMaker):
         self.points = points
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        last = x.shape[2] - 1
-        at = torch.arange(x.shape[2], device=x.device, dtype=x.dtype) + self.points * randn(x[..., :1], generator)
-        at = at.clamp(0, last)
-        before = at.long().clamp_max(last - 1)
-        return torch.lerp(x.gather(2, before), x.gather(2, before + 1), at - before)
+        return moved(x, self.points * randn(x[..., :1], generator))
 
 
 class SpectralNoise(ViewMaker):
