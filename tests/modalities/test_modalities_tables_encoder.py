@@ -14,7 +14,8 @@ from table_toys import ROLES, ROWS, N, encoder, people
 from properties import examples
 from refusals import refusal
 from viewsmith.data.labels import leaking_columns, warn_leaks
-from viewsmith.modalities.tables import TableArray, table_of
+from viewsmith.modalities.frames import by_value
+from viewsmith.modalities.tables import TableArray, roles, table_of
 from viewsmith.modalities.tables.encoder import TableEncoder, fit_table
 from viewsmith.modalities.tables.roles import choose_roles, describe_roles, infer_role
 from viewsmith.modalities.tables.scaling import fit_scaler
@@ -30,6 +31,16 @@ def test_every_role_is_inferred_and_printed():
         "8 columns: numeric age; category town, member; text address; date joined; "
         "left out id (identifier), source (constant), height"
     )
+
+
+def test_long_columns_are_read_by_distinct_cells_and_most_formats_of_dates_by_few(monkeypatch):
+    cells = pd.Series(["b", "a", "b", "c"], index=[3, 1, 0, 7])
+    seen = []
+    found = by_value(cells, lambda each: seen.extend(each) or each.str.upper())
+    assert seen == ["b", "a", "c"] and found.equals(cells.str.upper())
+    days, lengths, parse = pd.Series(["13.02.2020", "01.03.2021"] * roles.SAMPLE), [], roles.parse
+    monkeypatch.setattr(roles, "parse", lambda text, form: lengths.append(len(text)) or parse(text, form))
+    assert infer_role(days) == "date" and lengths.count(len(days)) == 1 and lengths.count(roles.SAMPLE) > 10
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,12 @@ def labels(column: pd.Series) -> np.ndarray:
         return column.astype(object).to_numpy()
     found = column.to_numpy()
     return found if found.dtype.kind in "biuf" else np.array([str(value) for value in found], dtype=np.str_)
+
+
+def by_value(cells: pd.Series, function: Callable[[pd.Series], Any]) -> pd.Series:
+    """What a function gives for each cell, text without gaps; it is called once, with the distinct cells."""
+    codes, found = pd.factorize(cells)
+    return pd.Series(np.asarray(function(pd.Series(found)))[codes], index=cells.index)
 
 
 def category_text(value: object) -> str:

@@ -116,8 +116,8 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], sou
         if name in leave or not (frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name].dtype)):
             continue
         text = frame[name].dropna().astype(str)
-        commas = text.map(lambda cell: bool(pattern.fullmatch(cell)))
-        others = text[~commas].map(lambda cell: bool(_PLAIN.fullmatch(cell)))
+        commas, others = (frames.by_value(text, partial(_matching, form)).astype(bool) for form in (pattern, _PLAIN))
+        others = others[~commas]
         if not commas.any() or commas.sum() + others.sum() < _NEARLY * len(text):
             continue
         text = text.where(~commas, text.str.replace(",", mark, regex=False))
@@ -125,6 +125,11 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], sou
     if changed:
         warn(f"{source_name}: commas are read as marks of {means} in {name_list(list(changed))}")
     return frame.assign(**changed) if changed else frame
+
+
+def _matching(pattern: re.Pattern[str], cells: Iterable[str]) -> list[bool]:
+    """Which cells a pattern matches from their beginning to their end."""
+    return [pattern.fullmatch(cell) is not None for cell in cells]
 
 
 MANY = 10  # line breaks, which hardly a cell has that was meant so
@@ -135,7 +140,7 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
     most, found = max((str(name).count("\n"), "the header line has a column name") for name in frame.columns)
     place = ""
     for name in frame.select_dtypes(exclude=["number", "bool"]).columns:
-        breaks = frame[name].astype(str).str.count("\n").to_numpy()
+        breaks = frames.by_value(frame[name].astype(str), lambda cells: cells.str.count("\n")).to_numpy()
         if len(breaks) and breaks.max() > most:
             most, found = int(breaks.max()), f"column {one_line(name, 60)} has a cell"
             place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"

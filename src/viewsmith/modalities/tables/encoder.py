@@ -58,8 +58,11 @@ class TableEncoder:
     def encode(self, frame: pd.DataFrame, source_name: str = "the table") -> TableArray:
         """Rows of a table, whose columns are found by name, as numbers, float32 (n, d) without missing values."""
         match_columns(list(frame.columns), [column.name for column in self.columns], self.roles, source_name)
-        rows = np.concatenate([column.encode(frame[column.name], source_name) for column in self.columns], axis=1)
-        check_finite(rows, self.features, "none", source_name)
+        blocks = [column.encode(frame[column.name], source_name) for column in self.columns]
+        with np.errstate(over="ignore"):
+            rows = np.concatenate(blocks, axis=1, dtype=np.float32, casting="same_kind")
+        if not np.isfinite(rows).all():  # numbers that are too large are told from infinity by the blocks
+            check_finite(np.concatenate(blocks, axis=1), self.features, "none", source_name)
         return TableArray(rows, self, known_values(self.columns, frame))
 
     def warn_unseen(self, frame: pd.DataFrame, source_name: str) -> None:

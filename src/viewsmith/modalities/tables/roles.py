@@ -3,6 +3,7 @@ text."""
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -55,7 +56,9 @@ def date_format(values: pd.Series) -> str | None:
     if len(text) == 0 or not text.head(20).str.fullmatch(_LOOKS_LIKE_DATE).all():
         return None
     formats = (DIGITS,) if text.str.fullmatch(r"\d{8}").all() else FORMATS
-    fitting = [each for each in formats if not parse(text, each).isna().any()]
+    # Most formats fail on few cells already, which is known much sooner than for all.
+    possible = [each for each in formats if not parse(text.head(SAMPLE), each).isna().any()]
+    fitting = [each for each in possible if not parse(text, each).isna().any()]
     if len(fitting) > 1 and fitting[0] != "ISO8601" and (parse(text, fitting[0]) != parse(text, fitting[1])).any():
         warn(
             f"column {one_line(values.name, 60)} has dates like {text.iloc[0]!r}, read as month/day: write "
@@ -66,7 +69,7 @@ def date_format(values: pd.Series) -> str | None:
 
 def are_dates(text: pd.Series) -> pd.Series:
     """Which cells, text without gaps, are dates of the format that most of them have: bool (n,)."""
-    alike = text.str.fullmatch(_LOOKS_LIKE_DATE)
+    alike = frames.by_value(text, lambda cells: cells.str.fullmatch(_LOOKS_LIKE_DATE)).astype(bool)
     if not alike.any():
         return alike
     dates = text[alike]
@@ -137,14 +140,14 @@ def outcome(role: str) -> tuple[str, str]:
 
 def warn_marked_numbers(column: pd.Series, role: str, source_name: str) -> bool:
     """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks."""
-    cells = [cell for cell in column.dropna() if isinstance(cell, str)]
-    by_marks: dict[str, list[str]] = {}
-    for cell in cells:
+    cells = Counter(cell for cell in column.dropna() if isinstance(cell, str))
+    by_marks: dict[str, Counter[str]] = {}
+    for cell, times in cells.items():
         if found := _CELL.fullmatch(cell):
-            by_marks.setdefault(found["before"] + found["after"], []).append(cell)
-    marks, most = max(by_marks.items(), key=lambda item: len(item[1]), default=("", []))
+            by_marks.setdefault(found["before"] + found["after"], Counter())[cell] = times
+    marks, most = max(by_marks.items(), key=lambda item: item[1].total(), default=("", Counter()))
     example = next((cell for cell in most if marks or not _PLAIN.fullmatch(cell)), None)
-    if example is None or len(most) < _MOST * len(cells):
+    if example is None or most.total() < _MOST * cells.total():
         return False
     name, (taken, given) = one_line(column.name, 60), outcome(role)
     warn(
@@ -162,9 +165,9 @@ DISTINCT = 10  # numbers, up to which they may be codes themselves
 def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     """Warn of a text column of which at least half of the cells, but not all, are numbers or dates of one format."""
     cells = column.dropna().astype(str)
-    numbers = pd.to_numeric(cells, errors="coerce")
+    numbers = frames.by_value(cells, lambda each: pd.to_numeric(each, errors="coerce"))
     # Codes with leading zeros stay text, so that numbers beside them are codes, too.
-    if numbers.nunique() > DISTINCT and not cells.str.fullmatch(r"0\d+").any():
+    if numbers.nunique() > DISTINCT and not frames.by_value(cells, lambda each: each.str.fullmatch(r"0\d+")).any():
         kind, others, remedy = "numbers", cells[numbers.isna()], "--columns {} takes the others as missing"
     else:
         others = cells[~are_dates(cells)]
@@ -332,7 +335,10 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
             + f", or take it alone, as an array: numpy.stack(frame[{name!r}])"
             * listed
         )
-    counts = values.astype(object).map(frames.category_text).value_counts()
+    given = values.astype(object)
+    if pd.api.types.infer_dtype(given, skipna=False) != "string":
+        given = given.map(frames.category_text)
+    counts = given.value_counts()
     if len(counts) == 0 or (len(counts) == 1 and len(values) == len(column)):
         return "constant"
     if is_date_dtype(column):
