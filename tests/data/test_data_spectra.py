@@ -274,3 +274,51 @@ def test_tables_that_are_no_spectra(tmp_path):
 def test_a_header_of_numbers_is_that_of_points(tmp_path):
     frame = pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS])
     assert table(tmp_path / "x.csv", frame).x.shape == (6, 1, 16)  # without the warning of other tables
+
+
+def write_arrays(path, **arrays):
+    if path.suffix == ".mat":
+        pytest.importorskip("scipy.io").savemat(path, arrays)
+    elif path.suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array
+    return path
+
+
+@pytest.mark.parametrize("ending", [".mat", ".npz", ".h5"])
+@pytest.mark.parametrize("name", ["wavelengths", "wn", "ppm"])
+def test_an_axis_beside_an_array_is_kept(tmp_path, capsys, ending, name):
+    y = np.arange(6) % 2
+    path = write_arrays(tmp_path / f"x{ending}", X=X, y=y, **{name: AXIS})
+    data = load_dataset(path, modality="spectra")
+    np.testing.assert_allclose(data.x[:, 0], X)
+    np.testing.assert_allclose(data.schema["axis"], AXIS)
+    assert data.y.tolist() == y.tolist() and f"at the points of {name}" in capsys.readouterr().err
+    # Later ones run the other way, or have other points, or are a table.
+    later = write_arrays(tmp_path / f"later{ending}", X=X[:, ::-1].copy(), **{name: AXIS[::-1].copy()})
+    np.testing.assert_allclose(load_dataset(later, schema=data.schema).x[:, 0], X, rtol=1e-6)
+    finer = np.linspace(400, 430, 31)
+    made = np.stack([np.interp(finer, AXIS, row) for row in X])
+    later = write_arrays(tmp_path / f"finer{ending}", X=made, **{name: finer})
+    np.testing.assert_allclose(load_dataset(later, schema=data.schema).x[:, 0], X, atol=1e-5)
+    short = write_arrays(tmp_path / f"short{ending}", X=X[:, :8], **{name: AXIS[:8]})
+    assert "give spectra of this range" in refusal(load_dataset, short, schema=data.schema)
+    frame = pd.DataFrame(X, columns=[f"{point:g}" for point in AXIS])
+    frame[frame.columns[::-1]].to_csv(tmp_path / "later.csv", index=False)
+    np.testing.assert_allclose(load_dataset(tmp_path / "later.csv", schema=data.schema).x[:, 0], X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ending", [".mat", ".npz", ".h5"])
+def test_spectra_in_columns_beside_their_axis(tmp_path, ending):
+    path = write_arrays(tmp_path / f"x{ending}", x=AXIS, spectra=X.T.copy())
+    data = load_dataset(path, modality="spectra")
+    np.testing.assert_allclose(data.x[:, 0], X)
+    np.testing.assert_allclose(data.schema["axis"], AXIS)
+
+
+def test_arrays_without_an_axis_stay_as_they_are(tmp_path):
+    path = write_arrays(tmp_path / "x.npz", X=X, weights=AXIS)
+    assert load_dataset(path, modality="spectra").schema.get("axis") is None

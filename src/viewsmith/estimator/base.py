@@ -496,7 +496,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         modality = detect(X, modality_name(options, context))
         check_modality(self.name, modality)
         rows = self._read(X, modality, None)
-        self.table_, signal = table_of(rows), signal_of(context)
+        self.table_, signal = table_of(rows), modality.signal(X) | signal_of(context)
         options, graph = self._adapt(options, modality, rows, signal), read_neighbors(neighbors, len(rows))
         if context is None:
             context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if given.folder else {}

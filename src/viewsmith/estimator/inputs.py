@@ -64,10 +64,10 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
 
 def signal_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a file says of its rows: sampling rate of recordings, and whether they are sound; names of the channels of
-    images, and the side of a pixel."""
+    images, and the side of a pixel; the axis of spectra."""
     signal = {} if context is None else context.get("signal", {})
     found = {"sampling_rate": signal.get("rate"), "sound": signal.get("sound") or None}
-    found |= {name: signal.get(name) for name in ("channel_names", "micrometers")}
+    found |= {name: signal.get(name) for name in ("channel_names", "micrometers", "axis")}
     return {name: value for name, value in found.items() if value is not None}
 
 

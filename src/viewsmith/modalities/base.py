@@ -156,6 +156,10 @@ class Modality:
             raise InputError(f"samples have shape {rows.shape[1:]}, but the model was fitted on {tuple(row_shape)}")
         return self.from_file(rows, None, impute, "the data")
 
+    def signal(self, X: Any) -> dict[str, Any]:
+        """What samples to fit on that are given in Python say of themselves beside their values, such as an axis."""
+        return {}
+
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
         """Convert rows from a file, whose axes were checked, to the form of the model, and check their values."""
         check_finite(np.asarray(x).reshape(len(x), -1), names, impute, source_name)

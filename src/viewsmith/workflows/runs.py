@@ -247,7 +247,8 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
         "split": split,
         "feature_names": dataset.feature_names,
         "normalization": dataset.schema.get("normalization", "none"),
-        "signal": dataset.schema.get("signal", {}),
+        "signal": {name: dataset.schema[name] for name in ("axis",) if name in dataset.schema}
+        | dataset.schema.get("signal", {}),
     }
 
 

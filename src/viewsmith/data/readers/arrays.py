@@ -18,6 +18,7 @@ from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
 from viewsmith.data.readers.sequences import alphabet_given
+from viewsmith.data.readers.spectra import spectra_of_arrays
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of, stay_on_disk
 from viewsmith.data.tiles import read_file
@@ -129,6 +130,8 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, [] if sparse else archive.files, request)
         if sparse:
             return _sparse(path)
+        if request.or_fitted("modality") == "spectra":
+            keys = _with_spectra(path, archive, keys)
         return _of_archive(path, archive, keys, request)
 
 
@@ -150,6 +153,8 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
     with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
         archive = Archive(path, file)
         keys = names_of_arrays(path, archive.files, request)
+        if request.or_fitted("modality") == "spectra":
+            keys = _with_spectra(path, archive, keys)
         if not keys.keys() & {"X", "X_train", "X_test"}:
             keys["X"] = _largest(path, archive.stored)
         return _of_archive(path, archive, keys, request)
@@ -256,7 +261,24 @@ def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: Data
         raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
     names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
     groups = _groups(path, archive, keys, request)
-    return FileContents(found.x, found.y, found.n_train, names, groups=groups)
+    made = FileContents(found.x, found.y, found.n_train, names, groups=groups)
+    if request.or_fitted("modality") != "spectra":
+        return made
+    beside = [name for name in archive.files if name not in {keys.get(each) for each in OTHERS}]
+    of_rows = {name: array for name in beside if isinstance(array := archive[name], np.ndarray)}
+    return spectra_of_arrays(made, of_rows, request, str(path))
+
+
+def _with_spectra(path: Path, archive: Any, keys: Mapping[str, str]) -> dict[str, str]:
+    """Names of arrays of spectra: X is the largest array where that of this name is their axis, or there is none."""
+    if "X_train" in keys or ("X" in keys and _axes(path, archive, keys["X"]) > 1):
+        return dict(keys)
+    sizes = {name: np.size(archive[name]) for name in archive.files if _axes(path, archive, name) > 1}
+    if not sizes:
+        return dict(keys)
+    found = max(sizes, key=sizes.__getitem__)
+    say(f"{path}: {found} is read, the largest of {name_list(archive.files)}")
+    return dict(keys) | {"X": found}
 
 
 def names_of_arrays(path: Path, names: Sequence[str], request: DataOptions) -> dict[str, str]:
@@ -490,8 +512,10 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
     if keys.keys() & {"X_train", "X_test"}:
         return _of_archive(path, archive, keys, request)
-    name = keys["X"] if keys.get("X") in large else max(large, key=lambda each: _size(large[each]))
-    if len(large) > 1 and "X" not in keys:
+    of_spectra = request.or_fitted("modality") == "spectra"
+    named = keys.get("X") in large and not (of_spectra and min(large[keys["X"]].shape) == 1 < len(large))
+    name = keys["X"] if named else max(large, key=lambda each: _size(large[each]))
+    if len(large) > 1 and keys.get("X") != name:
         say(f"{path}: {name} is read, the largest of {name_list(list(large))}")
     x, y = large[name], flat.get(keys.get("y", ""))
     if y is not None and x.ndim > 2 and len(x) != len(y) == x.shape[-1]:
@@ -499,7 +523,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         say(f"{path}: the last axis of {name}, with as many as there are labels, has the samples")
     cut = request.length is not None or bool((request.schema or {}).get("signal"))
     of_time = name in cells or request.modality == "series" or cut
-    may_be = request.modality is None and (x.ndim == 3 or (x.ndim == 2 and y is None))
+    may_be = not of_spectra and request.modality is None and (x.ndim == 3 or (x.ndim == 2 and y is None))
     rate = rate_of(path, numbers, request) if of_time or may_be else None
     if not of_time:
         if rate is None:

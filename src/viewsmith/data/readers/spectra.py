@@ -6,6 +6,7 @@ import importlib
 import io
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.recordings import Recording, files_of, labels_of_recordings, name_in
 from viewsmith.modalities.frames import check_no_text, in_order, named_points
 from viewsmith.modalities.series.modality import SHORTEST
+from viewsmith.modalities.spectra.modality import at_points, equal_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +94,39 @@ def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: s
     ]
     found = _contents(spectra, [axis] * len(spectra), request, source_name)
     return replace(found, options=found.options | by_name)
+
+
+def spectra_of_arrays(
+    found: FileContents, arrays: Mapping[str, np.ndarray], request: DataOptions, source_name: str
+) -> FileContents:
+    """Spectra of an array, (n, points) or (n, 1, points), at the points of one beside it that is named as an axis is;
+    as they are, if there is none."""
+    x = np.asarray(found.x)
+    if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[1] != 1) or x.dtype.kind not in "biuf":
+        return found
+    x = x.reshape(len(x), -1)
+    flat = {name: np.asarray(array, np.float64).ravel() for name, array in arrays.items() if array.dtype.kind in "iuf"}
+    fits = [name for name, array in flat.items() if _AXIS_ARRAY.fullmatch(name) and array.size in x.shape]
+    along = next((name for name in fits if flat[name].size == x.shape[1]), None)
+    if along is None and fits and found.y is None and found.n_train is None:
+        along, x = fits[0], x.T
+        say(f"{source_name}: {pluralize(len(x), 'spectrum', 'spectra')} in columns")
+    if along is None:
+        return found
+    others = [name for name in fits if name != along and flat[name].size == x.shape[1]]
+    say(f"{source_name}: spectra at the points of {along}" + f", not of {name_list(others)}" * bool(others))
+    axis, rows = _ordered(flat[along], x.astype(np.float32), f"{along} in {source_name}")
+    spectra = [Recording(row[None], str(number)) for number, row in enumerate(rows)]
+    plain = replace(request, groups=None, labels=None, label=None)
+    made = _contents(spectra, [axis] * len(spectra), plain, source_name)
+    return replace(found, x=made.x, names=None, options=found.options | made.options, modality="spectra")
+
+
+#: Names of arrays that have the points of an axis.
+_AXIS_ARRAY = re.compile(
+    r"(?i)x|ax|q|k|nu|wls?|wns?|lam(bda)?s?|nms?|mzs?|m_z|ppms?|\w*(axis|axes|axisscale)\w*|\w*wave\w*|wav|freq\w*|"
+    r"\w*raman_?shifts?|shifts?|(two_?|2)?theta|energ(y|ies)|bands|wavelength\w*"
+)
 
 
 def _in_order(column: Any) -> bool:
@@ -326,8 +361,8 @@ def _contents(
     fitted = (request.schema or {}).get("axis")
     axis = axes[0] if fitted is None else np.asarray(fitted, np.float64)
     distinct = list({id(each): each for each in axes}.values())  # a table has one for all
-    if not all(_equal(each, axis) for each in distinct):
-        if not all(_equal(each, axis) or _equal(each[::-1], axis) for each in distinct):
+    if not all(equal_axes(each, axis) for each in distinct):
+        if not all(equal_axes(each, axis) or equal_axes(each[::-1], axis) for each in distinct):
             if fitted is None:
                 low, high = max(float(each.min()) for each in axes), min(float(each.max()) for each in axes)
                 if low >= high:
@@ -341,7 +376,7 @@ def _contents(
                 f"{axis.min():g} to {axis.max():g}"
             )
         spectra = [
-            replace(each, x=_at(axis, own, each.x[0], each.name, source_name)[None])
+            replace(each, x=at_points(axis, own, each.x[0], f"{source_name}: spectrum {one_line(each.name, 60)}")[None])
             for each, own in zip(spectra, axes, strict=True)
         ]
     x = np.stack([each.x for each in spectra])
@@ -371,19 +406,3 @@ def _contents(
         options=kept,
         modality="spectra",
     )
-
-
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
-    return len(one) == len(other) and bool(np.allclose(one, other, rtol=1e-6, atol=1e-9))
-
-
-def _at(axis: np.ndarray, own: np.ndarray, values: np.ndarray, name: str, source_name: str) -> np.ndarray:
-    """A spectrum between its points, at those of another axis, which it has to cover but for a step."""
-    step = np.abs(np.diff(own)).max()
-    if own.min() > axis.min() + step or own.max() < axis.max() - step:
-        raise InputError(
-            f"{source_name}: spectrum {one_line(name, 60)} runs from {own.min():g} to {own.max():g}, and those of the "
-            f"run from {axis.min():g} to {axis.max():g}: give spectra of this range"
-        )
-    order = np.argsort(own, kind="stable")
-    return np.interp(axis, own[order], values[order]).astype(np.float32)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import GENERATOR, SampleType, Transformation, modality_of
@@ -63,18 +63,48 @@ def standard_normal(x: np.ndarray) -> np.ndarray:
     return centered / np.where(deviation > 0, deviation, 1)
 
 
-def _check_order(X: Any) -> None:
-    """Raise InputError for a DataFrame whose columns are named by the points of an axis in no order."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(X, pandas.DataFrame) and X.columns.is_unique:
-        from viewsmith.modalities.frames import in_order, named_points
+def equal_axes(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two axes have the same points in the same order."""
+    return len(one) == len(other) and bool(np.allclose(one, other, rtol=1e-6, atol=1e-9))
 
-        found = named_points(X)
-        if found is not None and len(found[0]) == X.shape[1] and not in_order(found[1]):
-            raise InputError(
-                "the DataFrame has columns that are named by the points of an axis, in no order, such as "
-                f"{name_list([str(name) for name in X.columns], 3)}: sort them, as in X[sorted(X.columns, key=float)]"
-            )
+
+def at_points(axis: np.ndarray, own: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
+    """A spectrum between its points, at those of another axis, which it has to cover but for a step."""
+    step = np.abs(np.diff(own)).max()
+    if own.min() > axis.min() + step or own.max() < axis.max() - step:
+        raise InputError(
+            f"{name} runs from {own.min():g} to {own.max():g}, and those of the run from {axis.min():g} to "
+            f"{axis.max():g}: give spectra of this range"
+        )
+    order = np.argsort(own, kind="stable")
+    return np.interp(axis, own[order], values[order]).astype(np.float32)
+
+
+def axis_of(X: Any) -> np.ndarray | None:
+    """The points of an axis that the columns of a DataFrame are named by; None if they are not."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame) or not X.columns.is_unique:
+        return None
+    from viewsmith.modalities.frames import named_points
+
+    found = named_points(X)
+    return found[1] if found is not None and len(found[0]) == X.shape[1] >= SHORTEST else None
+
+
+def _rows_at(X: Any, own: np.ndarray, axis: np.ndarray | None) -> np.ndarray:
+    """Values of a DataFrame, (n, points), at the points of the model; without any in their order, which may fall."""
+    from viewsmith.modalities.frames import in_order
+
+    x = np.asarray(to_rows(X)[0])
+    if axis is None:
+        return x if in_order(own) else x[:, np.argsort(own)]
+    if equal_axes(own, axis):
+        return x
+    order = np.argsort(own)
+    if len(own) == len(axis) and equal_axes(own[order], np.sort(axis)):
+        return x[:, order][:, np.argsort(np.argsort(axis))]
+    check_finite(x, [str(name) for name in X.columns], "none", "the DataFrame")
+    return np.stack([at_points(axis, own, row, "a spectrum of the DataFrame") for row in x])
 
 
 class Spectra(Series):
@@ -102,14 +132,29 @@ class Spectra(Series):
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
     ) -> AnyRows:
-        _check_order(X)
-        rows = self.from_file(np.asarray(to_rows(X)[0]), None, impute, "the data")
+        given = axis_of(X)
+        known = None if row_shape is None else estimator.facts_.statistics.get("axis")
+        x = (
+            np.asarray(to_rows(X)[0])
+            if given is None
+            else _rows_at(X, given, None if known is None else np.array(known))
+        )
+        rows = self.from_file(x, None, impute, "the data")
         if row_shape is not None and rows.shape[1:] != tuple(row_shape):
             raise InputError(
                 f"the spectra have {rows.shape[2]:,} points, but the model was fitted on {row_shape[1]:,}: give values "
                 "at the points of its axis"
             )
         return rows
+
+    def signal(self, X: Any) -> dict[str, Any]:
+        """The axis of a DataFrame whose columns are named by its points."""
+        axis = axis_of(X)
+        if axis is None:
+            return {}
+        from viewsmith.modalities.frames import in_order
+
+        return {"axis": (axis if in_order(axis) else np.sort(axis)).tolist()}
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
         if impute != "none":
