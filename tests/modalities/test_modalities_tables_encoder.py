@@ -279,6 +279,24 @@ def test_text_of_like_spelling_is_near():
     assert np.linalg.norm(x[0] - x[1]) < 0.5 * np.linalg.norm(x[0] - x[2])
 
 
+def test_documents_are_told_by_their_words():
+    kinds = [["goal", "team", "league", "striker"], ["gaol", "meat", "eagles", "trikes"]]  # of the same letters
+    rng = np.random.default_rng(0)
+
+    def documents(n, short=False):
+        return [" ".join(rng.choice(kinds[i % 2] + ["and", "the"], 5 if short else 30)) for i in range(n)]
+
+    fitted = encoder(pd.DataFrame({"report": documents(90), "note": documents(90, short=True)}), note="text")
+    assert [(column.name, column.words) for column in fitted.columns] == [("report", True), ("note", False)]
+    later = pd.DataFrame({"report": documents(12), "note": documents(12, short=True)})
+    x = np.asarray(fitted.encode(later))[:, : fitted.columns[0].components]
+    apart = np.linalg.norm(x[::2].mean(0) - x[1::2].mean(0))
+    assert apart > 2 * np.linalg.norm(x[::2] - x[::2].mean(0), axis=1).mean()
+    again = TableEncoder.from_dict(json.loads(json.dumps(fitted.as_dict())))
+    again.arrays().load_state_dict(fitted.arrays().state_dict())
+    np.testing.assert_array_equal(again.encode(later), fitted.encode(later))
+
+
 # --- later tables
 
 

@@ -58,6 +58,9 @@ HEAD_RATE = 0.3
 
 # If the axes that the encoder of wide vectors reads hold less of the variance, the representation has further ones.
 KEPT = 0.5
+# So it has on few rows of more features than these, of which training loses what a linear probe uses: 50 axes hold much
+# of the variance of few rows.
+MANY_FEATURES = 100
 # Coordinates of rows that all have one length, such as tf-idf, where cosines tell most.
 UNIT_ROWS = {"appended_length": 24.0, "appended_unit": True}
 
@@ -88,9 +91,9 @@ class Contrastive(ViewsmithEstimator):
     the heavy-tailed Cauchy kernel; for images, SimCLR's crops and color jitter; for DNA, a recipe of edits. The
     representation is the output of the encoder, before the projection head. With the default views and encoder, further
     columns are not learned. If there are more than 200 features, in memory, and the 50 principal axes that the encoder
-    reads hold less than half of their variance: coordinates on up to 256 axes, which have one length for all rows if
-    the rows are sparse and have one length (tf-idf). Images (`cnn`): 64 of pixels. DNA (`cnn`): 96 of bases and
-    4-mers. ``encoder_options={"appended_pca": 0}`` leaves them out.
+    reads hold less than half of their variance, or up to 1,000 rows of more than 100 features: coordinates on up to 256
+    axes, which have one length for all rows if the rows are sparse and have one length (tf-idf). Images (`cnn`): 64 of
+    pixels. DNA (`cnn`): 96 of bases and 4-mers. ``encoder_options={"appended_pca": 0}`` leaves them out.
 
     Examples
     --------
@@ -195,11 +198,11 @@ def _default_skip(given: Contrastive, options: Contrastive, data: TrainingData) 
     skipped = int(find("encoder", str(options.encoder), data.modality.name).tag("default_skip", 0))
     if not data.modality.named_features:
         return {"appended_pca": skipped} if skipped else {}
-    axes: Any = options.input_components
-    if given.input_components != "auto" or not axes or too_large_for_memory(data.rows):
+    axes, d = options.input_components, data.row_shape[0]
+    if not skipped or given.input_components != "auto" or too_large_for_memory(data.rows):
         return {}
-    table = "columns" in data.statistics
-    if not skipped or variance_kept(data.x, axes, weighted=not table) >= KEPT:
+    table, few = "columns" in data.statistics, len(data.rows) <= FEW_ROWS and d > MANY_FEATURES
+    if not few and (not axes or variance_kept(data.x, int(axes), weighted=not table) >= KEPT):
         return {}
     of_unit = not table and are_sparse_and_equal(data.rows)
-    return {"appended_pca": min(skipped, data.row_shape[0])} | (UNIT_ROWS if of_unit else {})
+    return {"appended_pca": min(skipped, d)} | (UNIT_ROWS if of_unit else {})

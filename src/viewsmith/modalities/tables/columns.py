@@ -22,9 +22,10 @@ from viewsmith.modalities.tables.roles import Rare, list_cells
 if TYPE_CHECKING:
     from viewsmith.networks.scaling import PrincipalAxes
 
-HASHES = 1024
-AXES = 16
-FITTED = 20_000  # rows, at most, that axes are fitted to
+HASHES, OF_WORDS = 1024, 8192  # features of n-grams and of words
+AXES, AXES_OF_WORDS = 16, 64
+FITTED, FITTED_TO_WORDS = 20_000, 3000  # rows, at most, that axes are fitted to
+DOCUMENT = 20  # words in the mean, from which on words tell more than n-grams
 
 
 def ngram_counts(texts: list[str]) -> np.ndarray:
@@ -37,15 +38,32 @@ def ngram_counts(texts: list[str]) -> np.ndarray:
     return hashing.transform(texts).toarray()
 
 
-def fit_axes(texts: list[str]) -> PrincipalAxes:
-    """Principal axes of the n-grams of texts, at most `AXES`."""
+def word_counts(texts: list[str]) -> np.ndarray:
+    """1 + log of the counts of words, hashed to `OF_WORDS` features, each row of length 1 (or 0); float32."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.preprocessing import normalize
+
+    hashing = HashingVectorizer(n_features=OF_WORDS, alternate_sign=False, norm=None, dtype=np.float32)
+    rows = hashing.transform(texts)
+    rows.data = 1 + np.log(rows.data)
+    return normalize(rows).toarray()
+
+
+def are_documents(texts: list[str]) -> bool:
+    """Whether texts have so many words that these tell more than n-grams; of up to 1,000."""
+    some = texts[:: -(-len(texts) // 1000)]
+    return sum(len(text.split()) for text in some) >= DOCUMENT * len(some)
+
+
+def fit_axes(texts: list[str], words: bool = False) -> PrincipalAxes:
+    """Principal axes of the n-grams of texts, at most `AXES`, or of their words, at most `AXES_OF_WORDS`."""
     import torch
 
     from viewsmith.networks.scaling import PrincipalAxes
 
-    step = -(-len(texts) // FITTED)
-    rows = torch.from_numpy(ngram_counts(texts[::step]))
-    axes = PrincipalAxes(HASHES, min(AXES, len(rows)))
+    step = -(-len(texts) // (FITTED_TO_WORDS if words else FITTED))
+    rows = torch.from_numpy((word_counts if words else ngram_counts)(texts[::step]))
+    axes = PrincipalAxes(rows.shape[1], min(AXES_OF_WORDS if words else AXES, len(rows)))
     axes.fit(rows)
     return axes
 
@@ -54,10 +72,11 @@ def on_axes(texts: list[str], axes: PrincipalAxes) -> np.ndarray:
     """Coordinates of texts, float32 (n, k)."""
     import torch
 
-    made = []
+    made, words = [], len(axes.mean) == OF_WORDS
+    block, counts = (FITTED_TO_WORDS, word_counts) if words else (FITTED, ngram_counts)
     with torch.no_grad():
-        for start in range(0, len(texts), FITTED):
-            made.append(axes(torch.from_numpy(ngram_counts(texts[start : start + FITTED]))).numpy())
+        for start in range(0, len(texts), block):
+            made.append(axes(torch.from_numpy(counts(texts[start : start + block]))).numpy())
     return np.concatenate(made)
 
 
@@ -204,27 +223,29 @@ class Category:
 
 @dataclass(frozen=True)
 class Text:
-    """Text of many values: coordinates of its hashed character n-grams on principal axes."""
+    """Text of many values: coordinates of its hashed character n-grams, or words, on principal axes."""
 
     role: ClassVar[str] = "text"
     name: str
     components: int
     gaps: bool = False
+    words: bool = False
     axes: PrincipalAxes = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.axes is None:
             from viewsmith.networks.scaling import PrincipalAxes
 
-            object.__setattr__(self, "axes", PrincipalAxes(HASHES, self.components))
+            object.__setattr__(self, "axes", PrincipalAxes(OF_WORDS if self.words else HASHES, self.components))
 
     @classmethod
     def fit(cls, column: pd.Series, source_name: str) -> Text:
         given = _as_text(column).dropna().tolist()
         if not given:
             raise InputError(f"{source_name}: column {one_line(column.name, 60)} has no text; leave it out (drop)")
-        axes = fit_axes(given)
-        return cls(str(column.name), axes.axes.shape[1], len(given) < len(column), axes)
+        words = are_documents(given)
+        axes = fit_axes(given, words)
+        return cls(str(column.name), axes.axes.shape[1], len(given) < len(column), words, axes)
 
     @property
     def features(self) -> list[str]:
