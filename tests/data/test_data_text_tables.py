@@ -45,6 +45,8 @@ def test_a_line_of_a_sequence_and_its_class_is_no_header():
     assert not has_header(pd.DataFrame(named)) and not has_header(pd.DataFrame([row[::-1] for row in named]))
     assert has_header(pd.DataFrame([["seq", "kind"], *named])) and has_header(pd.DataFrame([["", "EI"], *named]))
     assert has_header(pd.DataFrame([["dna", "7"], *rows])) and has_header(pd.DataFrame([["s", "1"], *rows]))
+    three = [[kind, f"DONOR-{number}", text] for number, (text, kind) in enumerate(named)]
+    assert not has_header(pd.DataFrame(three)) and has_header(pd.DataFrame([["kind", "id", "seq"], *three]))
     assert has_header(pd.DataFrame([["town", "1"], *([str(i), str(i % 2)] for i in range(8))]))
 
 
