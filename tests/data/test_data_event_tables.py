@@ -91,6 +91,17 @@ def test_a_table_of_all_recordings(songs, kind):
         assert "and ends at 0 s" in refusal(load_dataset, songs, length="0.5s", label="call", labels=file)
 
 
+@pytest.mark.parametrize(("column", "ending"), [("recording", ""), ("clip", ".wav")])
+def test_a_table_of_others_and_one_recording(songs, column, ending):
+    table = pd.DataFrame(rows(), columns=[column, "begin", "end", "label"])
+    table[column] += ending
+    options = {"labels": songs.parent / "events.csv", "label": "label", "length": "500ms"}
+    table.to_csv(options["labels"], index=False)
+    assert load_dataset(songs / "b.wav", **options).y.tolist() == EXPECTED[8:]  # a third of the events
+    table[table[column] == f"a{ending}"].to_csv(options["labels"], index=False)
+    assert f"events of other recordings, by its column {column} (a" in refusal(load_dataset, songs / "b.wav", **options)
+
+
 def test_labels_without_events_or_without_a_column_are_refused(songs):
     pd.DataFrame(rows(), columns=["file", "start", "end", "call"]).to_csv(
         file := songs.parent / "calls.csv", index=False

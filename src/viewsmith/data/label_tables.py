@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize, quoted, say, suggest, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import reading
 from viewsmith.data.text_lines import lines_of_text
@@ -311,6 +311,8 @@ END = ("end", "endtime", "stop", "stoptime", "offset", "tmax", "to")
 LASTING = ("duration", "length")
 OF_RECORDING = (".txt", ".tsv", ".csv", ".textgrid")  # what a recording has beside it
 UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "": 1.0}
+OF_FILES = ("file", "filename", "filepath", "beginfile", "recording", "audiofile", "wavfile", "song", "path")
+_FILE = re.compile(r".*\.[A-Za-z]\w{1,4}$")
 NO_NAMES = ("selection", "view", "channel", "index", "id", "unnamed", "")  # columns that do not name recordings
 CODED = ("utf-8-sig", "utf-16", "latin-1")
 
@@ -437,8 +439,11 @@ def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked
     if not (asked or label in table.columns) or (events := _events(table, label, file)) is None:
         return None
     best: list[Notes] | None = None
-    most = 0 if len(names) > 1 else len(table) // 2  # of one recording all events are, but those of others
-    for column in (c for c in table.columns if plain(c) not in NO_NAMES and str(c) != label):
+    columns = [c for c in table.columns if plain(c) not in NO_NAMES and str(c) != label]
+    of_files = [c for c in columns if plain(c) in OF_FILES or table[c].astype(str).str.match(_FILE).mean() > 0.5]
+    # All events are of one recording, unless a column says of which they are.
+    most = 0 if len(names) > 1 or of_files else len(table) // 2
+    for column in of_files if len(names) == 1 and of_files else columns:
         if table[column].dtype.kind in "fb":
             continue
         for keys in forms(table[column].astype(str).tolist()):
@@ -449,7 +454,15 @@ def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked
                 rows = [rows_of.get(name, []) for name in known]
                 if (found := sum(map(len, rows))) > most:
                     most, best = found, [_notes(events, each) for each in rows]
-    return [_notes(events, range(len(table)))] if best is None and len(names) == 1 else best
+    if best is not None or len(names) > 1:
+        return best
+    if of_files:
+        some = name_list(list(dict.fromkeys(table[of_files[0]].astype(str))), 3)
+        raise InputError(
+            f"{file} has events of other recordings, by its column {one_line(of_files[0], 40)} ({some}), and none of "
+            f"{one_line(names[0], 60)}: leave that column out if they are its own"
+        )
+    return [_notes(events, range(len(table)))]
 
 
 def _beside(place: Path, name: str, label: str) -> Notes:
