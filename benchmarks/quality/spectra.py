@@ -6,9 +6,9 @@ has the files): coffee_classification.csv (70 spectra, seven kinds), milk-powder
 Incombustible_Material_NIR.csv (62). Five folds; spectra of one sample may be on both sides. Rows: "values", "pca" (20
 components of standardized values), "snv" (standard normal variate), "snv, first derivatives" (Savitzky-Golay, 11
 points), "minirocket" (`LinearContrast` for recordings), "table" (`Contrastive` on the columns, the default of a
-table), "spectra" (the default of --modality spectra). The strengths of
-views were set while coffee, milk powder, coal and plums were looked at, the constant column and the widest window while
-all were: none is held out for these.
+table), "spectra" (the default of --modality spectra). Of a training, two folds each: "contrastive", "pinda", "pinda,
+uniform", "diffaug", "metaug", "crl-tac". The strengths of views were set while coffee, milk powder, coal and plums were
+looked at, the constant column and the widest window while all were: none is held out for these.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.spectra [minutes] [set or row] [--quick]
@@ -29,7 +29,7 @@ from benchmarks.common.data import data_folder
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.linear_contrast import usage
 from benchmarks.quality.suite import command
-from viewsmith import Contrastive, LinearContrast
+from viewsmith import CRLTAC, Contrastive, DiffAug, LinearContrast, MetAug, PiNDA
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
 
@@ -44,6 +44,15 @@ FILES = {
     "coal": ("Incombustible_Material_NIR.csv", 1, 2),
 }
 NUMBERS = ("peaches", "plums", "coal")
+#: Methods that train a network, seed 0.
+TRAINED = {
+    "contrastive": Contrastive,
+    "pinda": PiNDA,
+    "pinda, uniform": partial(PiNDA, distribution="uniform"),
+    "diffaug": DiffAug,
+    "metaug": MetAug,
+    "crl-tac": CRLTAC,
+}
 ROWS = ("values", "pca", "snv", "snv, first derivatives", "minirocket", "table", "spectra")
 
 
@@ -69,6 +78,9 @@ def representation(row: str, train: np.ndarray, test: np.ndarray) -> tuple[np.nd
             else LinearContrast(modality="spectra" if row == "spectra" else "series", random_state=0)
         ).fit(x)
         return model.transform(x), model.transform(x_test)
+    if row in TRAINED:
+        model = TRAINED[row](modality="spectra", random_state=0).fit(train)
+        return model.transform(train), model.transform(test)
     names = {"values": "values", "snv": "standard normal variates"}
     name = names.get(row, "first derivatives of these")
     train, test = (modality_of("spectra").raw_features(x[:, None], None)[name] for x in (train, test))
@@ -100,7 +112,10 @@ def cells(quick: bool = False) -> list[Cell]:
         small = (x.astype(np.float32), y)
         return [Cell("coffee", row, 0, partial(work, "coffee", row, 0, small)) for row in ("values", "spectra")]
     return [
-        Cell(name, row, fold, partial(work, name, row, fold)) for name in FILES for row in ROWS for fold in range(FOLDS)
+        Cell(name, row, fold, partial(work, name, row, fold))
+        for name in FILES
+        for row in (*ROWS, *TRAINED)
+        for fold in range(2 if row in TRAINED else FOLDS)
     ]
 
 

@@ -27,7 +27,7 @@ from viewsmith.methods.crl_tac.scores import (
     SpectrumScores,
 )
 from viewsmith.modalities.dna.networks import real_positions
-from viewsmith.modalities.spectra.views import AxisShift, Scatter, moved, scattered
+from viewsmith.modalities.spectra.views import AxisShift, Scatter, deviation, moved, scattered
 from viewsmith.networks.base import PartContext
 
 #: Largest number of values of views, and of pixels of images, that an encoder gets at a time without gradient.
@@ -425,7 +425,7 @@ class Distortions(Family):
         gain, *baseline, shift = self.drawn.to(x.dtype)[t][..., None].unbind(2)  # (B, m, 1) each
         flat = x[:, :1].expand(-1, t.shape[1], -1).flatten(0, 1)[:, None]
         a, b = torch.stack(baseline, 3).flatten(0, 1), gain.exp().flatten(0, 1)[:, None]
-        return moved(scattered(flat, b, a), shift.flatten(0, 1)[:, None]).unflatten(0, t.shape)
+        return moved(scattered(flat, b, deviation(flat) * a), shift.flatten(0, 1)[:, None]).unflatten(0, t.shape)
 
     def score_network(self, channels: int, dims: int) -> nn.Module:
         """A network of the spectrum without level and amplitude, which members of the family change."""

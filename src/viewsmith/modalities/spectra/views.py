@@ -19,11 +19,11 @@ def deviation(x: Tensor) -> Tensor:
 
 
 def scattered(x: Tensor, b: Tensor, a: Tensor) -> Tensor:
-    """Spectra (B, 1, T) with gains b (B, 1, 1) and polynomials of coefficients a (B, 1, 3), as in `Scatter`."""
+    """Spectra (B, 1, T) with gains b (B, 1, 1) and polynomials of coefficients s a, (B, 1, 3), as in `Scatter`."""
     t = torch.linspace(-1, 1, x.shape[2], device=x.device, dtype=x.dtype)
     polynomials = torch.stack([torch.ones_like(t), t, (3 * t * t - 1) / 2])
     mean = x.mean(2, keepdim=True)
-    return mean + b * (x - mean) + deviation(x) * a @ polynomials
+    return mean + b * (x - mean) + a @ polynomials
 
 
 def moved(x: Tensor, points: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class Scatter(ViewMaker):
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         b = (self.gain * randn(x[..., :1], generator)).exp()
-        return scattered(x, b, self.baseline * randn(x[..., :3], generator))
+        return scattered(x, b, self.baseline * deviation(x) * randn(x[..., :3], generator))
 
 
 class AxisShift(ViewMaker):
