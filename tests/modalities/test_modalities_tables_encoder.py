@@ -93,6 +93,19 @@ def test_names_of_identifiers_and_few_rows():
         assert infer_role(pd.Series([float("inf"), *range(N)], name="x")) == "numeric"
 
 
+def test_codes_for_missing_values_are_named():
+    answers = np.random.default_rng(0).integers(1, 6, (N, 3)).astype(float)
+    frame = pd.DataFrame(answers, columns=["a", "b", "c"]).assign(age=np.arange(N) % 50 + 50.0)  # with 99 years
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choose_roles(frame)
+    frame.loc[3, ["a", "b"]], frame.loc[7, ["b", "c"]], frame.loc[9, "c"] = -9, 99, np.nan
+    with pytest.warns(
+        UserWarning, match="-9 and 99 may stand for missing values, such as -9 in a, b: they are read as"
+    ):
+        choose_roles(frame)
+
+
 def test_a_column_of_many_values_that_few_rows_have_is_a_category():
     values = ["a", "b"] * 200 + [f"rare {i}" for i in range(41)]
     assert infer_role(pd.Series(values)) == "category"

@@ -306,7 +306,35 @@ def choose_roles(
         )
     for fault in nearly.values():
         raise fault
+    warn_codes(frame, {name: role for name, role in roles.items() if name not in given}, source_name)
     return roles
+
+
+# Numbers that surveys write for no answer, far from all others of their column; of the first rows of so many columns.
+CODES = tuple(sign * int(digit * n) for digit in "789" for n in (1, 2, 3, 4) for sign in (-1, 1) if sign < 0 or n > 1)
+CODES += (97, 98, -97, -98, 997, 998)
+LOOKED_AT = (10_000, 500)
+
+
+def warn_codes(frame: pd.DataFrame, roles: Mapping[str, Role], source_name: str) -> None:
+    """Warn of numbers that probably stand for missing values, in two columns or more: they would be distances."""
+    found: dict[int, list[str]] = {}
+    for name in [name for name, role in roles.items() if role == "numeric"][: LOOKED_AT[1]]:
+        values = np.unique(frame[name].head(LOOKED_AT[0]).to_numpy(np.float64, na_value=np.nan))
+        coded = np.isin(values, CODES)
+        others = values[~coded & np.isfinite(values)]
+        if len(others) < 3 or not coded.any():
+            continue
+        span = others[-1] - others[0]
+        for code in values[coded]:
+            if max(others[0] - code, code - others[-1]) > span:
+                found.setdefault(int(code), []).append(name)
+    if shared := {code: names for code, names in found.items() if len(names) > 1}:
+        code, names = max(shared.items(), key=lambda item: len(item[1]))
+        warn(
+            f"{source_name}: {' and '.join(map(str, shared))} may stand for missing values, such as {code} in "
+            f"{name_list(names, 3)}: they are read as numbers, so leave these cells empty if they do"
+        )
 
 
 class NearlyNumbers(InputError):
