@@ -255,8 +255,9 @@ def fractions_above(
         # A recording shorter than the dilated kernel has no such time.
         times = inside if (parity + first) % 2 and convolved.shape[2] > 2 * border else slice(None)
         part = convolved[:, parity::2, times]
+        above = part.new_empty(part.shape)  # written as numbers, in a third of the time of booleans that become them
         for i in range(biases.shape[1]):
-            found[:, parity::2, i] = (part > biases[parity::2, i, None]).float().mean(2)
+            found[:, parity::2, i] = torch.gt(part, biases[parity::2, i, None], out=above).mean(2)
     return found.flatten(1)
 
 
