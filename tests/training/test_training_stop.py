@@ -127,6 +127,20 @@ def test_a_second_signal_does_not_wait(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_first_step_does_not_wait(tmp_path, number):
+    trainer, ended = trainer_for("players", tmp_path, interruptible=True), []
+
+    def prepare(x, seed):
+        os.kill(os.getpid(), number)
+        ended.append(True)
+
+    trainer.method.prepare = prepare
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(rows())
+    assert not ended and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_ignored_signal_stays_ignored(tmp_path, whole, number):
     before = signal.signal(number, signal.SIG_IGN)
     try:

@@ -94,8 +94,9 @@ class Trainer:
     checkpoint_every : float
         Seconds from one of these checkpoints to the next.
     interruptible : bool
-        On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. A signal that the process
-        already ignores stays ignored, such as SIGINT in background jobs of a shell.
+        On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. Before the first step,
+        when there is nothing to save, it raises KeyboardInterrupt. A signal that the process already ignores stays
+        ignored, such as SIGINT in background jobs of a shell.
 
     Attributes
     ----------
@@ -404,7 +405,7 @@ class Trainer:
             return
 
         def handler(number: int, frame: Any) -> None:
-            if self._stop:
+            if self._stop or not self.steps:
                 raise KeyboardInterrupt
             self._stop = True
 
