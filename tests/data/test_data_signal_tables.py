@@ -195,6 +195,17 @@ def test_moments_that_are_read_as_samples_are_told(tmp_path, recwarn):
     assert not any("moments" in str(w.message) for w in recwarn)
 
 
+@pytest.mark.parametrize("unit", ["Int64", "string", "category"])
+@pytest.mark.parametrize("time", ["Int32", "Float64", "uint8", "datetime64[us]", "datetime64[ns, UTC]"])
+def test_moments_of_every_type_of_a_parquet_file_are_told(tmp_path, unit, time):
+    frame = pd.DataFrame({"unit": np.repeat([4, 2, 9], 20), "v": rng.normal(size=60), "w": [None, *range(2, 61)]})
+    frame["unit"] = frame["unit"].astype(str).astype(unit) if unit == "string" else frame["unit"].astype(unit)
+    frame["when"] = pd.Series(np.tile(np.arange(20) * (10**9 if "date" in time else 1), 3)).astype(time)
+    frame.assign(w=frame["w"].astype("Int64")).to_parquet(tmp_path / "m.parquet")
+    with pytest.warns(UserWarning, match="--time when --id unit"):
+        load_dataset(tmp_path / "m.parquet", impute="median")
+
+
 @pytest.mark.parametrize("animals", [0, 2])
 def test_keypoints_of_deeplabcut(tmp_path, animals):
     of = [(a, p, c) for a in ("m", "n")[: animals or 1] for p in ("nose", *"abcd") for c in ("x", "y", "likelihood")]

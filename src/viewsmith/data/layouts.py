@@ -80,14 +80,16 @@ def moments_of(frame: Any) -> tuple[str, str] | None:
         column = frame[name]
         if column.dtype.kind in "fbM" or column.isna().any():
             continue
-        begins = (column != column.shift()).to_numpy()
+        begins = (column != column.shift()).to_numpy(bool, na_value=True)  # the first row of a type with gaps has none
         if not 2 <= begins.sum() <= len(frame) / FEWEST_MOMENTS or column.nunique() < begins.sum():
             continue
         inside = ~begins[1:]
         for time in frame.columns:
-            if time == name or frame[time].dtype.kind not in "iufM":
+            moments = frame[time]
+            if time == name or moments.dtype.kind not in "iufM" or moments.isna().any():
                 continue
-            steps = np.diff(frame[time].to_numpy()).astype(np.float64)
+            whole = moments.astype("int64") if moments.dtype.kind == "M" else moments
+            steps = np.diff(whole.to_numpy(np.float64))
             if (steps[inside] > 0).all() and (steps[~inside] < 0).any():
                 return str(time), str(name)
     return None
