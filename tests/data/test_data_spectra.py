@@ -322,3 +322,17 @@ def test_spectra_in_columns_beside_their_axis(tmp_path, ending):
 def test_arrays_without_an_axis_stay_as_they_are(tmp_path):
     path = write_arrays(tmp_path / "x.npz", X=X, weights=AXIS)
     assert load_dataset(path, modality="spectra").schema.get("axis") is None
+
+
+def test_arrays_beside_spectra_that_are_no_axis_are_not_read(tmp_path):
+    path = write_arrays(tmp_path / "x.npz", X=X, wn=AXIS, names=np.array(["a", None] * 3, object))
+    np.testing.assert_allclose(load_dataset(path, modality="spectra").schema["axis"], AXIS)
+    path = write_arrays(tmp_path / "o.npz", X=X, wn=AXIS.astype(object))
+    assert "wn in" in refusal(load_dataset, path, modality="spectra")
+
+
+@pytest.mark.parametrize("ending", [".mat", ".npz", ".h5"])
+def test_spectra_may_be_y_of_x(tmp_path, ending):
+    data = load_dataset(write_arrays(tmp_path / f"x{ending}", x=AXIS, y=X), modality="spectra")
+    np.testing.assert_allclose(data.x[:, 0], X)
+    np.testing.assert_allclose(data.schema["axis"], AXIS)

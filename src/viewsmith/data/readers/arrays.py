@@ -18,7 +18,7 @@ from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
 from viewsmith.data.readers.sequences import alphabet_given
-from viewsmith.data.readers.spectra import spectra_of_arrays
+from viewsmith.data.readers.spectra import AXIS_ARRAY, spectra_of_arrays
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of, stay_on_disk
 from viewsmith.data.tiles import read_file
@@ -264,9 +264,11 @@ def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: Data
     made = FileContents(found.x, found.y, found.n_train, names, groups=groups)
     if request.or_fitted("modality") != "spectra":
         return made
-    beside = [name for name in archive.files if name not in {keys.get(each) for each in OTHERS}]
-    of_rows = {name: array for name in beside if isinstance(array := archive[name], np.ndarray)}
-    return spectra_of_arrays(made, of_rows, request, str(path))
+    read = {keys.get(each) for each in OTHERS}
+    beside = [name for name in archive.files if AXIS_ARRAY.fullmatch(name) and name not in read]
+    with reading(f"{name_list(beside)} in {path}", "an array"):
+        axes = {name: array for name in beside if isinstance(array := archive[name], np.ndarray)}
+    return spectra_of_arrays(made, axes, request, str(path))
 
 
 def _with_spectra(path: Path, archive: Any, keys: Mapping[str, str]) -> dict[str, str]:
@@ -278,7 +280,7 @@ def _with_spectra(path: Path, archive: Any, keys: Mapping[str, str]) -> dict[str
         return dict(keys)
     found = max(sizes, key=sizes.__getitem__)
     say(f"{path}: {found} is read, the largest of {name_list(archive.files)}")
-    return dict(keys) | {"X": found}
+    return {ours: name for ours, name in keys.items() if name != found} | {"X": found}
 
 
 def names_of_arrays(path: Path, names: Sequence[str], request: DataOptions) -> dict[str, str]:
@@ -496,6 +498,9 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         return read_file(path, request)
     arrays, numbers, cells = _arrays_of(path)
     keys = names_of_arrays(path, list(arrays), request)
+    of_spectra = request.or_fitted("modality") == "spectra"
+    if of_spectra and "y" in keys and min(arrays[keys["y"]].shape, default=0) > 1:  # spectra over x
+        del keys["y"]
     each = (*_LABELS_OF, "feature_names", request.or_fitted("groups"))
     flat = {keys[key]: _flat(arrays[keys[key]]) for key in each if key in keys}
     archive = InMemory(numbers | cells | flat)
@@ -512,7 +517,6 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
     if keys.keys() & {"X_train", "X_test"}:
         return _of_archive(path, archive, keys, request)
-    of_spectra = request.or_fitted("modality") == "spectra"
     named = keys.get("X") in large and not (of_spectra and min(large[keys["X"]].shape) == 1 < len(large))
     name = keys["X"] if named else max(large, key=lambda each: _size(large[each]))
     if len(large) > 1 and keys.get("X") != name:

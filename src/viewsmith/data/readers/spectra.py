@@ -99,14 +99,14 @@ def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: s
 def spectra_of_arrays(
     found: FileContents, arrays: Mapping[str, np.ndarray], request: DataOptions, source_name: str
 ) -> FileContents:
-    """Spectra of an array, (n, points) or (n, 1, points), at the points of one beside it that is named as an axis is;
-    as they are, if there is none."""
+    """Spectra of an array, (n, points) or (n, 1, points), at the points of one of the arrays that are named as an axis
+    is (`AXIS_ARRAY`); as they are, if none fits."""
     x = np.asarray(found.x)
     if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[1] != 1) or x.dtype.kind not in "biuf":
         return found
     x = x.reshape(len(x), -1)
     flat = {name: np.asarray(array, np.float64).ravel() for name, array in arrays.items() if array.dtype.kind in "iuf"}
-    fits = [name for name, array in flat.items() if _AXIS_ARRAY.fullmatch(name) and array.size in x.shape]
+    fits = [name for name, array in flat.items() if array.size in x.shape]
     along = next((name for name in fits if flat[name].size == x.shape[1]), None)
     if along is None and fits and found.y is None and found.n_train is None:
         along, x = fits[0], x.T
@@ -123,7 +123,7 @@ def spectra_of_arrays(
 
 
 #: Names of arrays that have the points of an axis.
-_AXIS_ARRAY = re.compile(
+AXIS_ARRAY = re.compile(
     r"(?i)x|ax|q|k|nu|wls?|wns?|lam(bda)?s?|nms?|mzs?|m_z|ppms?|\w*(axis|axes|axisscale)\w*|\w*wave\w*|wav|freq\w*|"
     r"\w*raman_?shifts?|shifts?|(two_?|2)?theta|energ(y|ies)|bands|wavelength\w*"
 )
