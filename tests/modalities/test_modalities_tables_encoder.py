@@ -310,6 +310,13 @@ def test_documents_are_told_by_their_words():
     np.testing.assert_array_equal(again.encode(later), fitted.encode(later))
 
 
+@pytest.mark.parametrize("letters", ["ACDEFGHI", "01234567", "😀😃😄😁🙂🙃😉😊"])
+def test_many_single_letters_are_no_words(letters):
+    texts = [" ".join(letters[i * j % 8] for j in range(30 + i)) for i in range(60)]
+    x = np.asarray(encoder(pd.DataFrame({"note": texts}), note="text").encode(pd.DataFrame({"note": texts})))
+    assert x.std(0).max() > 0.01
+
+
 # --- later tables
 
 

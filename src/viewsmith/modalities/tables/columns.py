@@ -1,11 +1,12 @@
 """Kinds of columns: how each becomes features, float32 (n, k), and how features become values again.
 
 A column is fitted by `fit` to a column of the training rows; what it learns are plain values. Texts become hashed
-character n-grams on their principal axes.
+character n-grams, or words, on their principal axes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -26,6 +27,7 @@ HASHES, OF_WORDS = 1024, 8192  # features of n-grams and of words
 AXES, AXES_OF_WORDS = 16, 64
 FITTED, FITTED_TO_WORDS = 20_000, 3000  # rows, at most, that axes are fitted to
 DOCUMENT = 20  # words in the mean, from which on words tell more than n-grams
+_WORD = re.compile(r"\w\w")
 
 
 def ngram_counts(texts: list[str]) -> np.ndarray:
@@ -50,9 +52,10 @@ def word_counts(texts: list[str]) -> np.ndarray:
 
 
 def are_documents(texts: list[str]) -> bool:
-    """Whether texts have so many words that these tell more than n-grams; of up to 1,000."""
+    """Whether texts have so many words that these tell more than n-grams; of up to 1,000. Single letters, of which
+    `word_counts` has none, are no words."""
     some = texts[:: -(-len(texts) // 1000)]
-    return sum(len(text.split()) for text in some) >= DOCUMENT * len(some)
+    return sum(_WORD.search(part) is not None for text in some for part in text.split()) >= DOCUMENT * len(some)
 
 
 def fit_axes(texts: list[str], words: bool = False) -> PrincipalAxes:
