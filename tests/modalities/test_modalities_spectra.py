@@ -199,6 +199,8 @@ def test_columns_of_a_frame_are_points_of_an_axis(tmp_path):
     for each in (model, viewsmith.load(tmp_path / "run")):
         for same in (frame, mixed, frame[frame.columns[::-1]], x):
             np.testing.assert_array_equal(each.transform(same), h)
+        table = pytest.importorskip("pyarrow").Table.from_pandas(mixed.set_axis(mixed.columns.astype(str), axis=1))
+        np.testing.assert_array_equal(each.transform(table), h)
         finer = np.linspace(900, 1700, 239).round(1)
         made = pd.DataFrame(np.stack([np.interp(finer, frame.columns, row) for row in x]), columns=finer.astype(str))
         np.testing.assert_allclose(each.transform(made), h, atol=1e-2)

@@ -16,6 +16,7 @@ from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import GENERATOR, SampleType, Transformation, modality_of
 from viewsmith.modalities.checks import check_finite, check_numbers, to_rows, warn_lost_digits
 from viewsmith.modalities.series.modality import SHORTEST, Series
+from viewsmith.modalities.tables import speaks_table
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -80,6 +81,15 @@ def at_points(axis: np.ndarray, own: np.ndarray, values: np.ndarray, name: str) 
     return np.interp(axis, own[order], values[order]).astype(np.float32)
 
 
+def _as_pandas(X: Any) -> Any:
+    """A table of another package as a DataFrame of pandas, by whose names it has an axis; other samples as they are."""
+    if not speaks_table(X) or isinstance(X, getattr(sys.modules.get("pandas"), "DataFrame", ())):
+        return X
+    from viewsmith.modalities.frames import as_frame
+
+    return as_frame(X)
+
+
 def axis_of(X: Any) -> np.ndarray | None:
     """The points of an axis that the columns of a DataFrame are named by; None if they are not."""
     pandas = sys.modules.get("pandas")
@@ -132,6 +142,7 @@ class Spectra(Series):
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
     ) -> AnyRows:
+        X = _as_pandas(X)
         given = axis_of(X)
         known = None if row_shape is None else estimator.facts_.statistics.get("axis")
         x = (
@@ -149,7 +160,7 @@ class Spectra(Series):
 
     def signal(self, X: Any) -> dict[str, Any]:
         """The axis of a DataFrame whose columns are named by its points."""
-        axis = axis_of(X)
+        axis = axis_of(_as_pandas(X))
         if axis is None:
             return {}
         from viewsmith.modalities.frames import in_order
