@@ -100,6 +100,8 @@ def test_a_table_of_others_and_one_recording(songs, column, ending):
     assert load_dataset(songs / "b.wav", **options).y.tolist() == EXPECTED[8:]  # a third of the events
     table[table[column] == f"a{ending}"].to_csv(options["labels"], index=False)
     assert f"events of other recordings, by its column {column} (a" in refusal(load_dataset, songs / "b.wav", **options)
+    table[table[column] == f"b{ending}"].assign(**{column: ""}).to_csv(options["labels"], index=False)  # not filled in
+    assert load_dataset(songs / "b.wav", **options).y.tolist() == EXPECTED[8:]
 
 
 def test_labels_without_events_or_without_a_column_are_refused(songs):

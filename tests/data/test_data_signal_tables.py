@@ -223,6 +223,12 @@ def test_keypoints_of_deeplabcut(tmp_path, animals):
     np.testing.assert_allclose(data.x[0], places[:9].T, rtol=1e-6)
     name = "m_nose_x" if animals else "nose_x"
     assert load_dataset(tmp_path / "k.csv").feature_names[0] == name
+    quoted = "\r\n".join(",".join(f'"{cell}"' for cell in line.split(",")) for line in lines)
+    (tmp_path / "q.csv").write_text(quoted.replace("nose", "nose, tip"), encoding="utf-8-sig", newline="")
+    assert load_dataset(tmp_path / "q.csv").feature_names[0] == name.replace("nose", "nose, tip")
+    (tmp_path / "one.csv").write_text("\n".join(lines[: len(heads) + 1]))
+    message = refusal(load_dataset, tmp_path / "one.csv", modality="series", length="9", rate=30)
+    assert message.endswith("one moment of each recording, expected several rows")
     (tmp_path / "folder").mkdir()
     (tmp_path / "k.csv").rename(tmp_path / "folder/k.csv")
     assert load_dataset(tmp_path / "folder", modality="series", length="9", rate=30).x.shape == data.x.shape

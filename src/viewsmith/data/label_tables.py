@@ -439,7 +439,7 @@ def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked
     if not (asked or label in table.columns) or (events := _events(table, label, file)) is None:
         return None
     best: list[Notes] | None = None
-    columns = [c for c in table.columns if plain(c) not in NO_NAMES and str(c) != label]
+    columns = [c for c in table.columns if plain(c) not in NO_NAMES and str(c) != label and table[c].notna().any()]
     of_files = [c for c in columns if plain(c) in OF_FILES or table[c].astype(str).str.match(_FILE).mean() > 0.5]
     # All events are of one recording, unless a column says of which they are.
     most = 0 if len(names) > 1 or of_files else len(table) // 2

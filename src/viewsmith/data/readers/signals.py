@@ -466,7 +466,8 @@ def by_moments(
         clocks.append((order, clock[order]))
     steps = np.concatenate([np.diff(clock) for _, clock in clocks])
     if not len(steps):
-        raise InputError(f"{source_name} has one moment of each recording, expected several rows with one {name}")
+        several = "several rows" if name is None else f"several rows with one {name}"
+        raise InputError(f"{source_name} has one moment of each recording, expected {several}")
     step = float(np.median(steps))
     alike = bool((np.abs(steps / step - 1) < ALIKE).all())
     uneven = not alike and bool((np.abs(steps / step - np.round(steps / step)) > EQUAL).any())

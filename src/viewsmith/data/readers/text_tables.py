@@ -396,12 +396,12 @@ LIKELY = 0.6  # as in DeepLabCut: a place of less is not used
 def _names_of_keypoints(lines: list[str]) -> tuple[int, list[str]] | None:
     """How many header lines a table of DeepLabCut has, and the names that they give its columns, such as nose_x; None
     for another table."""
-    rows = [line.rstrip("\r\n").split(",") for line in lines[:4]]
-    first = [row[0] for row in rows]
+    rows = fields_of([line.lstrip("\ufeff") for line in lines[:4]], ",")
+    first = [row[0] if row else "" for row in rows]
     if first[:2] not in (["scorer", "bodyparts"], ["scorer", "individuals"]) or "coords" not in first:
         return None
     end = first.index("coords") + 1
-    return end, [_FRAME, *("_".join(parts) for parts in zip(*(row[1:] for row in rows[1:end]), strict=True))]
+    return end, [_FRAME, *("_".join(parts) for parts in zip(*(row[1:] for row in rows[1:end]), strict=False))]
 
 
 def _places(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
@@ -412,7 +412,7 @@ def _places(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
     for likelihood, point in of.items():
         axes = [name for name in kept if name.rpartition("_")[0] == point]
         places[axes] = places[axes].mask(frame[likelihood] < LIKELY)
-    missing = places.isna().to_numpy().mean()
+    missing = places.isna().to_numpy().mean() if len(places) else 0.0
     say(
         f"{source_name}: {pluralize(len(kept), 'place')} of keypoints (DeepLabCut), of which {100 * missing:.1f} % are "
         f"missing, below a likelihood of {LIKELY}"
