@@ -108,6 +108,28 @@ def test_features_of_other_kinds_are_left_out(tmp_path, counts):
     assert np.array_equal(data.x, counts.toarray()[:, :28]) and len(data.feature_names) == 28
 
 
+@pytest.mark.parametrize("form", ["folder", "file", "matrix"])
+def test_peaks_of_chromatin_that_are_open_or_not_are_log_normalized(tmp_path, counts, form):
+    places = [("chr1", str(500 * i), str(500 * i + 200)) for i in range(30)]
+    names, counts = [f"{chrom}:{start}-{end}" for chrom, start, end in places], (counts > 0).astype(np.int32)
+    if form == "file":
+        path = hdf5(tmp_path / "c.h5", counts)
+        with h5py.File(path, "r+") as file:
+            for key, texts in (("name", names), ("feature_type", ["Peaks"] * 30)):
+                del file[f"matrix/features/{key}"]
+                file[f"matrix/features/{key}"] = np.array(texts, "S")
+    else:
+        path = folder(tmp_path / "m", counts)
+        (path / "features.tsv.gz").unlink()
+        (path / "peaks.bed").write_text("".join("\t".join(place) + "\n" for place in places))
+        if form == "matrix":
+            path = (path / "matrix.mtx.gz").rename(path / "counts.mtx.gz")
+    with pytest.warns(UserWarning, match="raw counts, log-normalized"):
+        data = load_dataset(path)
+    np.testing.assert_allclose(np.expm1(data.x).sum(1), 1e4 * (counts.sum(1) > 0), rtol=1e-4)
+    assert data.feature_names == names
+
+
 def test_refusals(tmp_path, counts):
     path = folder(tmp_path / "a" / "m", counts)
     assert f"which is read as a whole: give {path}" in refusal(load_dataset, path / "matrix.mtx.gz")

@@ -159,7 +159,7 @@ def _normalization(
 ) -> Normalization:
     """Whether rows are counts to be log-normalized; says so where they are recognized."""
     wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
-    if wanted == "auto" and found.cells and looks_like_counts(x):
+    if wanted == "auto" and found.cells and looks_like_counts(x, found.names or ()):
         warn(f"{source_name}: {NORMALIZED}")
         return "log"
     if wanted == "log":

@@ -136,7 +136,7 @@ def _cells_to_fit(cells: Any, options: Arguments) -> Given:
     matrix, names = matrix_of(cells, options.layer, options.use_rep)
     if options.normalization == "log":
         check_counts(matrix, _place(options))
-    elif options.normalization == "auto" and names is not None and looks_like_counts(matrix):
+    elif options.normalization == "auto" and names is not None and looks_like_counts(matrix, names):
         warn(f"{_place(options)} has {NORMALIZED}")
     else:
         return Given(_floats(matrix), names, "none")

@@ -18,15 +18,16 @@ from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.unread import refuse
 from viewsmith.modalities.vectors.counts import genes_in_rows, names_of_genes
 
-GENES = "Gene Expression"  # the kind of features that is read; others are antibodies, guides and so on
-_MATRIX, _BARCODES, _FEATURES = ("matrix.mtx",), ("barcodes.tsv",), ("features.tsv", "genes.tsv")
+# The kinds of features that are read, peaks where there are no genes; others are antibodies, guides and so on.
+GENES, PEAKS = "Gene Expression", "Peaks"
+_MATRIX, _BARCODES, _FEATURES = ("matrix.mtx",), ("barcodes.tsv",), ("features.tsv", "genes.tsv", "peaks.bed")
 of_counts = partial(reader, modality="vectors", options=("labels",))
 
 
 @of_counts(
     "10x",
     in_folders=(".mtx", ".mtx.gz"),
-    help="a folder of counts of cells: matrix.mtx, barcodes.tsv and features.tsv, plain or gzip",
+    help="a folder of counts of cells: matrix.mtx, barcodes.tsv and features.tsv or peaks.bed, plain or gzip",
     noun="a 10x folder",
     example="filtered_feature_bc_matrix/ --labels labels.csv --label cell_type",
 )
@@ -47,8 +48,11 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
         counts = sparse.csr_array(sparse.coo_array(mmread(files[0])).T)
         cells = [line.split("\t")[0] for line in lines_of(files[1])]
         features = [line.split("\t") for line in lines_of(files[2])]
-    names = [each[min(1, len(each) - 1)] for each in features]
-    kinds = [each[2] if len(each) > 2 else GENES for each in features]
+    if files[2].name.startswith("peaks.bed"):
+        names, kinds = list(map(_best, features)), [PEAKS] * len(features)
+    else:
+        names = [each[min(1, len(each) - 1)] for each in features]
+        kinds = [each[2] if len(each) > 2 else GENES for each in features]
     if counts.shape != (len(cells), len(names)) and counts.shape == (len(names), len(cells)):
         warn(f"{folder}: genes are columns and cells rows, by the lines of {files[2].name}")
         counts = sparse.csr_array(counts.T)
@@ -135,15 +139,17 @@ def counts_of_cells(
 ) -> FileContents:
     """What is read of sparse counts (cells, genes), of genes among several kinds of features; labels of `obs`, a table
     of the cells, or of one with their names in one of several places."""
-    chosen = np.array([kind == GENES for kind in kinds or [GENES] * len(names)])
+    kept = PEAKS if kinds and GENES not in kinds and PEAKS in kinds else GENES
+    chosen = np.array([kind == kept for kind in kinds or [kept] * len(names)])
     if not chosen.any():
         raise InputError(
-            f"{source_name} has no features of the kind {GENES!r}, only {name_list(sorted(set(kinds or ())))}"
+            f"{source_name} has no features of the kinds {GENES!r} and {PEAKS!r}, only "
+            f"{name_list(sorted(set(kinds or ())))}"
         )
     if not chosen.all():
-        others = name_list(sorted(set(kinds or ()) - {GENES}))
+        others = name_list(sorted(set(kinds or ()) - {kept}))
         warn(f"{source_name}: {pluralize(int((~chosen).sum()), 'feature')} of other kinds are left out: {others}")
-        counts, names = counts[:, np.flatnonzero(chosen)], [n for n, kept in zip(names, chosen, strict=True) if kept]
+        counts, names = counts[:, np.flatnonzero(chosen)], np.array(names, object)[chosen].tolist()
     names = _unique(names)
     order = column_order(names, request.schema, source_name)
     if order is not None:
@@ -164,7 +170,7 @@ def counts_of_cells(
 
 
 _LARGEST = 2**26  # bytes of a file of names
-_NAMES = (".tsv", ".csv", ".txt")
+_NAMES = (".tsv", ".csv", ".txt", ".bed")
 
 
 @of_counts(
@@ -223,11 +229,13 @@ def _names(path: Path, size: int) -> tuple[list[str], Path | None]:
 
 def _says_genes(file: Path | None) -> bool:
     """Whether the name of a file says that its lines are genes."""
-    return file is not None and any(word in file.name.lower() for word in ("gene", "feature", "var"))
+    return file is not None and any(word in file.name.lower() for word in ("gene", "feature", "var", "peak"))
 
 
 def _best(fields: list[str]) -> str:
-    """The name in a line: the second field of three as in files of 10x, otherwise the first."""
+    """The name in a line: of three fields the second as in files of 10x, or all as a peak; otherwise the first."""
+    if len(fields) >= 3 and fields[1].isdigit() and fields[2].isdigit():
+        return f"{fields[0]}:{fields[1]}-{fields[2]}"
     return (fields[1] if len(fields) >= 3 and fields[2] == "Gene Expression" else fields[0]).strip()
 
 

@@ -22,15 +22,15 @@ NORMALIZED = (
 _BLOCK = 100_000
 
 
-def looks_like_counts(x: Any) -> bool:
-    """Whether a matrix holds raw counts: whole numbers, none negative, some above 1, and more than half of
-    them zero."""
+def looks_like_counts(x: Any, names: Sequence[str] = ()) -> bool:
+    """Whether a matrix holds raw counts: whole numbers, none negative, some above 1, and more than half of them zero.
+    Peaks of chromatin, by the `names` of the columns, may be 0 and 1 alone: open or not."""
     largest, nonzero = 0.0, 0
     for part in value_blocks(x):
         if not are_counts(part):
             return False
         largest, nonzero = max(largest, float(part.max(initial=0))), nonzero + int(np.count_nonzero(part))
-    return largest > 1 and 2 * nonzero < x.shape[0] * x.shape[1]
+    return largest > (0 if names_of_peaks(names) else 1) and 2 * nonzero < x.shape[0] * x.shape[1]
 
 
 _BARCODE = re.compile(r"[ACGT]{8,}([-_.:].*)?")
@@ -49,6 +49,14 @@ def genes_in_rows(rows: Sequence[str], columns: Sequence[str]) -> bool:
 def names_of_genes(names: Sequence[str]) -> bool:
     """Whether names are of genes: some are Ensembl identifiers, or genes of mitochondria and ribosomes."""
     return sum(bool(_GENE.fullmatch(name)) for name in names) >= max(5, len(names) / 200)
+
+
+_PEAK = re.compile(r"(chr)?\w+[:_-]\d+[_-]\d+")
+
+
+def names_of_peaks(names: Sequence[str]) -> bool:
+    """Whether names are intervals of a genome, such as chr1:10109-10357."""
+    return len(names) > 0 and all(map(_PEAK.fullmatch, names))
 
 
 def uneven_totals(x: np.ndarray) -> bool:
