@@ -142,8 +142,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         values = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
         return {name: value for name, (value, default) in values.items() if repr(value) != repr(default)}
 
-    def _get_params_html(self, deep: bool = True, doc_link: str = "") -> Any:  # of scikit-learn's picture of it
-        shown, changed = super()._get_params_html(deep=False, doc_link=doc_link), self._changed()
+    def _get_params_html(self, deep: bool = True, **links: Any) -> Any:  # of scikit-learn's picture of it
+        shown, changed = super()._get_params_html(deep=False, **links), self._changed()
         for name in shown.keys() - changed.keys():
             del shown[name]
         return shown
