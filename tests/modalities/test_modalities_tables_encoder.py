@@ -434,6 +434,15 @@ def test_a_column_of_different_values_determines_no_label(equal):
     assert leaking_columns(frame, label) == [] and leaking_columns(frame[["a"]], ROWS % 2) == []
 
 
+def test_columns_that_determine_few_labels_by_chance_are_not_named():
+    rng, label = np.random.default_rng(0), np.arange(8) % 2
+    genes = pd.DataFrame(rng.integers(0, 2, (8, 2000))).add_prefix("ENSG0000000")
+    same = (genes.to_numpy() == label[:, None]).all(0)
+    assert same.any() and leaking_columns(genes, label) == leaking_columns(genes.loc[:, same].iloc[:, :1], label) == []
+    label = np.arange(40) % 2
+    assert leaking_columns(pd.DataFrame(rng.integers(0, 2, (40, 2000))).assign(same=label), label) == ["same"]
+
+
 def test_columns_that_determine_the_label_together():
     frame, kind = people()[["town", "height"]], ROWS % 3
     for i in range(3):

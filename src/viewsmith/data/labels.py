@@ -1,6 +1,7 @@
 """Labels: missing ones, classes, groups, and how numbers are told from classes."""
 
 from collections.abc import Mapping, Sequence
+from math import lgamma, log
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -355,6 +356,7 @@ def labels_may_lack(request: DataOptions) -> bool:
 
 PURE = 0.999  # of the rows whose value occurs again have the most frequent label of the value
 SAME = 0.9999  # correlation with a target that a column repeats
+CHANCE = 0.05  # of columns that determine labels in a random order, at most
 REPEATED = 0.5  # of the rows must have a value that occurs again
 
 
@@ -378,7 +380,11 @@ def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
         rows = table.sum()
         if rows < REPEATED * len(labels) or base > 1 - 5 * (1 - PURE):
             continue
-        if table.max(axis=1).sum() >= PURE * rows and len(table) > 1:
+        if table.max(axis=1).sum() < PURE * rows or len(table) < 2:
+            continue
+        # Labels in a random order are so in one of `log_orders`, and of many columns some are: as of genes of few rows.
+        log_orders = lgamma(rows + 1) - sum(lgamma(count + 1) for count in table.sum(axis=0))
+        if log_orders - len(table) * log(kinds) > log(len(frame.columns) / CHANCE):
             found.append(name)
     if found or len(labels) < LEAK_ROWS or not all_codes:
         return found
