@@ -250,7 +250,8 @@ def test_a_table_of_points_says_what_it_may_be(tmp_path):
         load_dataset(tmp_path / "x.csv")
     noise = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 64)), columns=frame.columns)
     level = pd.DataFrame(np.tile(np.arange(6)[:, None] / 3, 64), columns=frame.columns)
-    for other in (noise, level, frame.add_prefix("pixel")):
+    counts = pd.DataFrame(np.random.default_rng(0).lognormal(0, 5, (6, 999)), columns=[f"ENSG{i}" for i in range(999)])
+    for other in (noise, level, counts, frame.add_prefix("pixel")):
         other.to_csv(tmp_path / "x.csv", index=False)
         load_dataset(tmp_path / "x.csv")  # warnings are errors
 

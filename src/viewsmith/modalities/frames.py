@@ -129,6 +129,7 @@ _UNITS = "nm|nanometers?|um|µm|μm|cm-1|cm\\^-1|cm\\^?\\(-1\\)|cm⁻¹|1/cm|ev|
 _POINT = re.compile(rf"(\D*?)([+-]?\d+(?:[.,]\d+)?(?:e[+-]?\d+)?)(?:[\s._]*[\[(]?(?:{_UNITS})[\])]?)?", re.IGNORECASE)
 MANY = 50  # columns that are named as points are, from which a table may be one of spectra
 SMOOTH = 0.2  # mean step between the points of a spectrum over its deviation, at most; 1.1 in noise
+MIXED = 0.5  # and over the mean step in a random order, which is small, too, where few values are large, as of genes
 
 
 def named_points(frame: pd.DataFrame) -> tuple[list[str], np.ndarray] | None:
@@ -162,5 +163,6 @@ def smooth_points(frame: pd.DataFrame) -> list[str]:
         return []
     x = frame[found[0]].head(100).to_numpy(np.float64)
     steps, deviation = np.abs(np.diff(x, axis=1)).mean(1), x.std(1)
-    smooth = (steps < SMOOTH * deviation) & (deviation > 1e-6 * np.abs(x).max(1))
+    mixed = np.abs(np.diff(x[:, np.random.default_rng(0).permutation(x.shape[1])], axis=1)).mean(1)
+    smooth = (steps < SMOOTH * deviation) & (steps < MIXED * mixed) & (deviation > 1e-6 * np.abs(x).max(1))
     return found[0] if len(x) and bool(np.median(smooth) == 1) else []
