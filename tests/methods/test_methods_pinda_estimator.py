@@ -141,3 +141,11 @@ def test_noise_profile_is_in_the_units_of_each_feature(wine):
     moved = model.views(x, 200) - x[:, None]
     np.testing.assert_allclose(moved.std((0, 1))[:13], mean[:13], rtol=0.05)
     assert (moved[..., 13] == 0).all()
+
+
+def test_options_of_another_generator_are_refused():
+    images = np.random.default_rng(0).integers(0, 256, (30, 16, 16), dtype=np.uint8)
+    message = "noise_length is an option of the generator spectral, without effect on mlp"
+    assert message in refusal(PiNDA(noise_length=0.1).fit, images.reshape(30, -1))
+    message = "generator_hidden is an option of the generator mlp, without effect on low-resolution"
+    assert message in refusal(PiNDA(generator_hidden=(8,)).fit, images)

@@ -225,6 +225,12 @@ def _find_generator(options: PiNDA, data: TrainingData) -> Entry:
             f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
         )
     check_least("generator", generator, entry, data)
+    for other in entries("noise generator"):
+        for name in sorted(set(other.options) - set(entry.options)):
+            if hasattr(PiNDA, name) and getattr(options, name) != getattr(PiNDA, name):
+                raise InputError(
+                    f"{name} is an option of the generator {other.name}, without effect on {entry.name}: leave it out"
+                )
     return entry
 
 
