@@ -83,10 +83,13 @@ def moments_of(frame: Any) -> tuple[str, str] | None:
         begins = (column != column.shift()).to_numpy(bool, na_value=True)  # the first row of a type with gaps has none
         if not 2 <= begins.sum() <= len(frame) / FEWEST_MOMENTS or column.nunique() < begins.sum():
             continue
-        inside = ~begins[1:]
+        inside, first = ~begins[1:], int(begins[1:].argmax()) + 1  # rows of the first block
         for time in frame.columns:
             moments = frame[time]
-            if time == name or moments.dtype.kind not in "iufM" or moments.isna().any():
+            if time == name or moments.dtype.kind not in "iufM":
+                continue
+            some = moments.iloc[:first]  # in which most columns do not rise
+            if not some.is_monotonic_increasing or not some.is_unique or moments.isna().any():
                 continue
             whole = moments.astype("int64") if moments.dtype.kind == "M" else moments
             steps = np.diff(whole.to_numpy(np.float64))
