@@ -16,6 +16,7 @@ from viewsmith.modalities.spectra.modality import spectrum_rows
 from viewsmith.modalities.spectra.networks import SpectralAxes, SpectralLatents
 from viewsmith.modalities.spectra.views import AxisShift, Scatter, SpectralNoise
 from viewsmith.networks.base import PartContext
+from viewsmith.networks.scaling import FirstColumns, SkipCoordinates
 
 T = 40
 X = torch.randn(6, 1, T, generator=torch.Generator().manual_seed(0)).cumsum(2)
@@ -115,7 +116,11 @@ def test_every_method_is_trained_on_spectra(method, options, tmp_path):
     x, _ = scattered(40)
     model = method(modality="spectra", epochs=2, batch_size=20, random_state=0, **options).fit(x)
     h, views = model.transform(x), model.views(x[:3], 2)
-    assert len(h) == 40 and np.isfinite(h).all() and h.std(0).max() > 0
+    # Coordinates of the input, of which the heads see nothing.
+    kept = not options.keys() & {"closed_form", "encoder"}
+    assert len(h) == 40 and model.options_.n_components == 256 + 64 * kept
+    assert sum(isinstance(module, FirstColumns) for module in model.method_.modules()) >= kept
+    assert np.isfinite(h).all() and h.std(0).max() > 0
     assert np.isfinite(views).all() and (method is MetAug or views.shape == (3, 2, 120))
     model.save(tmp_path / "run")
     loaded = viewsmith.load(tmp_path / "run")
@@ -123,6 +128,14 @@ def test_every_method_is_trained_on_spectra(method, options, tmp_path):
     if method is CRLTAC:
         assert "no location" in refusal(model.locate, x)
         assert model.distribution(x).shape == (40, 4)
+
+
+@pytest.mark.parametrize("options", [{"n_components": 16}, {"encoder_options": {"appended_pca": 0}}])
+def test_columns_of_a_chosen_number_are_learned(options):
+    x, _ = scattered(20)
+    model = PiNDA(modality="spectra", epochs=1, batch_size=20, random_state=0, **options).fit(x)
+    assert model.transform(x).shape == (20, options.get("n_components", 256))
+    assert not any(isinstance(module, SkipCoordinates) for module in model.method_.modules())
 
 
 def test_the_encoder_reads_places_without_level_and_amplitude():

@@ -78,7 +78,14 @@ from viewsmith.estimator.plan import (
     unscaled,
     warn_off_scale,
 )
-from viewsmith.estimator.resolve import check_modality, check_objects, resolved, view_entries, with_strengths
+from viewsmith.estimator.resolve import (
+    check_modality,
+    check_objects,
+    default_skip,
+    resolved,
+    view_entries,
+    with_strengths,
+)
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables import table_of
 from viewsmith.reports import Figure, MapPlot, ReportContent, png_files
@@ -185,6 +192,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 if adapt := entry.tag("adapt"):
                     options = adapt(options, modality, rows.shape[1:])
         return options
+
+    def _skip(self, given: Any, options: Any, data: TrainingData) -> dict[str, Any]:
+        """Options of the encoder for columns that are not learned, if the user's do not say."""
+        skipped, encoder = default_skip(given, options, data)
+        return {"appended_pca": skipped} if encoder is not None and encoder.tag("keeps_input") else {}
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         """Resolve "auto" of this method: its options, of which those of all methods have values; further facts of
@@ -513,6 +525,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Everything that the model is built from: what is "auto" has a value, by the data and the device."""
         with given.limit():
             options, found = resolved(given.options, data, self.frameworks, with_encoder=self.trains)
+            if self.trains and (skip := self._skip(given.options, options, data)):
+                width = options.n_components + skip["appended_pca"]
+                options = dataclasses.replace(
+                    options, encoder_options=skip | options.encoder_options, n_components=width
+                )
             options, own, inputs = self._resolve(given.options, options, data)
             packages = found["packages"] | own.get("packages", {})
             named = hasattr(self, "feature_names_in_")

@@ -424,16 +424,17 @@ def framework_context(plan: AnyContext, encoder: nn.Module) -> FrameworkContext:
     options, modality = plan.options, modality_in(plan)
     name = text_of(options.encoder)
     published = not name.startswith(MODULE) and find("encoder", name, modality.name).tag("published", False)
-    skipped = skipped_columns(encoder)
-    learned = options.n_components - skipped
+    learned = options.n_components - skipped_columns(encoder)
     dims = tuple(modality.defaults.get("simclr_dims", (learned, 128)))
+    return FrameworkContext(
+        encoder, learned, published, dims, lambda head: on_learned(plan, encoder, with_noise(plan, head))
+    )
 
-    def wrap(head: Any) -> nn.Module:
-        head = with_noise(plan, head)
-        # The loss would otherwise leave to the skipped columns what they tell already.
-        return FirstColumns(learned, head) if skipped else head
 
-    return FrameworkContext(encoder, learned, published, dims, wrap)
+def on_learned(plan: AnyContext, encoder: nn.Module, head: Any) -> nn.Module:
+    """The head on the learned columns alone: the loss would leave to the others what they tell already."""
+    skipped = skipped_columns(encoder)
+    return FirstColumns(plan.options.n_components - skipped, head) if skipped else head
 
 
 def with_noise(plan: AnyContext, head: Any) -> nn.Module:
@@ -446,9 +447,11 @@ def with_noise(plan: AnyContext, head: Any) -> nn.Module:
     return noisy
 
 
-def make_head(plan: AnyContext, dims: tuple[int, ...], **options: Any) -> nn.Module:
-    """An MLP head with these widths, with noise on its input if the options have it."""
-    return with_noise(plan, MLP(plan.options.n_components, dims, **options))
+def make_head(plan: AnyContext, encoder: nn.Module, dims: Any, **options: Any) -> nn.Module:
+    """An MLP head with these widths ("auto": those of the modality) on the encoder's learned columns, with noise on its
+    input if the options have it."""
+    context = framework_context(plan, encoder)
+    return context.wrap(MLP(context.n_components, context.simclr_dims if dims == "auto" else dims, **options))
 
 
 def make_optimizer(plan: AnyContext, head_lr_scale: float = 1.0) -> Optimizer:

@@ -317,6 +317,17 @@ def n_components(options: Arguments, entry: Entry | None, data: TrainingData) ->
     return int(width)
 
 
+def default_skip(given: Arguments, options: Arguments, data: TrainingData) -> tuple[int, Entry | None]:
+    """Columns of the input that the encoder has beside the learned ones, if the user neither chose their number, nor
+    other parts; and the encoder's registry entry."""
+    chosen = given.n_components != "auto" or "appended_pca" in (given.encoder_options or {})
+    if chosen or isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module):
+        return 0, None
+    entry = find("encoder", str(options.encoder), data.modality.name)
+    usual = entry.tag("keeps_input") or options.view_maker == data.modality.default_views
+    return int(entry.tag("default_skip", 0)) if usual else 0, entry
+
+
 # ---- beside the loss: rates of views, the learning rate ----
 RATE = 0.5  # of a transformation that is used
 FEWEST_GROUPS = 10  # whole groups are held out, if there are so many

@@ -42,7 +42,7 @@ class EncoderContext(PartContext):
     ``longest`` (largest number of bases of a sequence), ``published`` (projection heads of the published widths are
     suitable), ``first_stage`` (it has a method `stem`, which a noise generator can use), and
     ``default_skip`` (the option `appended_pca` that `contrastive` gives it with the default views; vectors: if the
-    encoder reads principal axes).
+    encoder reads principal axes), and ``keeps_input`` (so do all methods that train, with any views).
     """
 
     n_components: int  #: width of the representation

@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import find, register
+from viewsmith.core.registry import register
 from viewsmith.core.rows import RowSource, too_large_for_memory
 from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
@@ -16,7 +16,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import make_model, make_optimizer
 from viewsmith.estimator.options import with_role
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, text_of
-from viewsmith.estimator.resolve import default_epochs
+from viewsmith.estimator.resolve import default_epochs, default_skip
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.methods.linear_contrast.estimator import default_method, default_settings
 from viewsmith.modalities import Modality
@@ -139,6 +139,22 @@ class Contrastive(ViewsmithEstimator):
         rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
         return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
 
+    def _skip(self, given: Any, options: Any, data: TrainingData) -> dict[str, Any]:
+        # Measured to keep what crops, edits and principal axes of wide vectors lose (results/do_no_harm.jsonl).
+        skipped, _ = default_skip(given, options, data)
+        if not skipped or options.closed_form:
+            return {}
+        if not data.modality.named_features:
+            return {"appended_pca": skipped}
+        axes, d = options.input_components, data.row_shape[0]
+        if given.input_components != "auto" or too_large_for_memory(data.rows):
+            return {}
+        table, few = "columns" in data.statistics, len(data.rows) <= FEW_ROWS and d > MANY_FEATURES
+        if not few and (not axes or variance_kept(data.x, int(axes), weighted=not table) >= KEPT):
+            return {}
+        of_unit = not table and are_sparse_and_equal(data.rows)
+        return {"appended_pca": min(skipped, d)} | (UNIT_ROWS if of_unit else {})
+
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], None]:
         head, rate, heads = options.head_learning_rate, options.learning_rate, with_role("head")
         if head != "auto" and text_of(options.framework) not in heads:
@@ -153,9 +169,6 @@ class Contrastive(ViewsmithEstimator):
             options = replace(options, epochs=epochs, learning_rate=rate)
         if head == "auto":
             options = replace(options, head_learning_rate=HEAD_RATE * rate if short else rate)
-        if skipped := _default_skip(given, options, data):
-            width = options.n_components + skipped["appended_pca"]
-            options = replace(options, encoder_options=skipped | options.encoder_options, n_components=width)
         return options, {"closed_settings": default_settings(data) if options.closed_form else {}}, None
 
     def _build(self, plan: BuildContext[ContrastiveFacts]) -> Method:
@@ -186,23 +199,3 @@ def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
         and kernel in ("auto", "cauchy")
         and (options.norm, options.optimizer, options.schedule) == ("batch", "adamw", "cosine")
     )
-
-
-def _default_skip(given: Contrastive, options: Contrastive, data: TrainingData) -> dict[str, Any]:
-    """Options of columns that are not learned if the user's do not say: measured to keep what crops, edits and
-    principal axes of wide vectors lose (benchmarks/results/do_no_harm.jsonl)."""
-    chosen = given.n_components != "auto" or "appended_pca" in (given.encoder_options or {})
-    custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
-    if chosen or custom or options.closed_form or options.view_maker != data.modality.default_views:
-        return {}
-    skipped = int(find("encoder", str(options.encoder), data.modality.name).tag("default_skip", 0))
-    if not data.modality.named_features:
-        return {"appended_pca": skipped} if skipped else {}
-    axes, d = options.input_components, data.row_shape[0]
-    if not skipped or given.input_components != "auto" or too_large_for_memory(data.rows):
-        return {}
-    table, few = "columns" in data.statistics, len(data.rows) <= FEW_ROWS and d > MANY_FEATURES
-    if not few and (not axes or variance_kept(data.x, int(axes), weighted=not table) >= KEPT):
-        return {}
-    of_unit = not table and are_sparse_and_equal(data.rows)
-    return {"appended_pca": min(skipped, d)} | (UNIT_ROWS if of_unit else {})

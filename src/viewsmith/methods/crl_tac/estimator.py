@@ -168,7 +168,9 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
 
     def _build(self, plan: BuildContext[building.CRLTACFacts]) -> Method:
         options, facts, modality = plan.options, plan.facts, modality_in(plan)
-        head, weight = make_head(plan, options.projector_dims, bias=options.bias), options.recurrence_weight
+        with torch.random.fork_rng(devices=[]):  # the weights of the head are drawn before those of the encoder
+            encoder = make_encoder(plan, bias=options.bias)
+        head, weight = make_head(plan, encoder, options.projector_dims, bias=options.bias), options.recurrence_weight
         row_shape, custom, columns = facts.row_shape, facts.custom_family, facts.statistics.get("columns")
         family = families.make_family(
             modality, row_shape, facts.seed, facts.family_options, options.family, custom, columns

@@ -324,18 +324,18 @@ def _with_epochs(given: DiffAug, options: DiffAug, phases: list[tuple[str, int]]
 
 def make_soft(plan: BuildContext[DiffAugFacts], encoder: nn.Module) -> SoftContrastive:
     """Encoder, projection head, map head and their losses."""
-    options, n = plan.options, plan.options.n_components
-    widths = options.projector_dims
+    options, context = plan.options, model.framework_context(plan, encoder)
+    n, widths = context.n_components, options.projector_dims
     if widths == "auto":
         # Directions of images need a wide projection: SimCLR's head.
         widths = (n, 128) if model.modality_in(plan).is_image else (32,)
     map_head = MLP(n, [*options.map_hidden, options.map_components], norm=options.norm)
     if widths is None:
-        return SoftContrastive(encoder, model.with_noise(plan, map_head), loss=_loss(plan, of_map=True))
+        return SoftContrastive(encoder, context.wrap(map_head), loss=_loss(plan, of_map=True))
     return SoftContrastive(
         encoder,
-        model.make_head(plan, tuple(widths)),
-        map_head,
+        model.make_head(plan, encoder, tuple(widths)),
+        model.on_learned(plan, encoder, map_head),
         loss=_loss(plan, of_map=False),
         map_loss=_loss(plan, of_map=True),
         map_gradient=options.map_gradient,

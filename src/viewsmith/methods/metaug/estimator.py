@@ -161,12 +161,10 @@ def make_metaug_framework(plan: model.AnyContext) -> Framework:
     options, facts = plan.options, plan.facts
     if options.framework != "oucl":
         return model.make_framework(plan)
-    dims = options.projector_dims
-    if dims == "auto":
-        dims = model.modality_in(plan).defaults.get("simclr_dims", (options.n_components, 128))
-    contrast = make_contrast(plan, (options.n_components, *dims)[-1])
     if not has_encoders(options):
-        return Unified(model.make_encoder(plan), model.make_head(plan, dims), contrast)
+        encoder = model.make_encoder(plan)
+        head = model.make_head(plan, encoder, options.projector_dims)
+        return Unified(encoder, head, make_contrast(plan, head_width(head, None)))
     if options.split != "none":
         space, statistics = SPLITS[options.split], facts.statistics
         dtype = statistics.get("dtype", model.modality_in(plan).samples.dtype)
@@ -178,7 +176,8 @@ def make_metaug_framework(plan: model.AnyContext) -> Framework:
         network = ViewEncoders(encoders, split)
     else:
         network = ViewEncoders([model.make_encoder(plan) for _ in range(options.n_views)])
-    return Unified(network, ViewHeads([model.make_head(plan, dims) for _ in range(options.n_views)]), contrast)
+    heads = ViewHeads([model.make_head(plan, encoder, options.projector_dims) for encoder in network.networks])
+    return Unified(network, heads, make_contrast(plan, head_width(heads, None)))
 
 
 def has_encoders(options: Any) -> bool:

@@ -49,6 +49,7 @@ class SpectralAxes(PrincipalAxes):
     modalities="spectra",
     default_width=256,
     default_skip=DEFAULT_SKIP,
+    keeps_input=True,
 )
 def _spectral_encoder(
     context: EncoderContext,
