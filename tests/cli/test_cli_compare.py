@@ -87,6 +87,14 @@ def test_the_row_of_given_weights_is_not_called_untrained(tmp_path, compared):
         assert found["level"]["knn"] and "untrained" not in result.out
 
 
+def test_settings_of_a_training_are_for_methods_that_train(wine_npz, tmp_path):
+    given = ("--set", "epochs=1", "--seeds", 1, "--baselines", "raw", "--protocols", "knn", "--out", tmp_path / "out")
+    result = good("compare", wine_npz, "--methods", "contrastive,linear-contrast", *given)
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert [cell["status"] for cell in found["cells"]] == ["finished"] * 2
+    assert result.err.count("linear-contrast trains no network, and is compared without 'epochs'") == 1
+
+
 def test_each_seed_has_its_own_split(compared, content):
     data, tests = load_dataset("wine"), []
     for cell in content["cells"]:

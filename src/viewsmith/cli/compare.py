@@ -13,8 +13,9 @@ from typer import Option
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
-from viewsmith.core.errors import InputError, duplicates, lines_once, say, warn
-from viewsmith.core.registry import parse_range
+from viewsmith.core.errors import InputError, duplicates, join_names, lines_once, say, warn
+from viewsmith.core.registry import find, parse_range
+from viewsmith.estimator.options import OF_TRAINING
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -141,7 +142,7 @@ def compare(
             lambda split: read_first if split == 0 else load(columns[0], split),
             out,
             lambda method, seed, kind: options.make_estimator(
-                method, None, None, pairs, given | {"random_state": seed}, kind
+                method, None, None, _settings_of(method, chosen, pairs), given | {"random_state": seed}, kind
             ),
             methods=chosen,
             baselines=options.names(baselines),
@@ -160,6 +161,17 @@ def compare(
     scored = {columns[0]: result} | result.get("labels_scored", {})
     headings = {column: f"{column}\n\n" if len(columns) > 1 else "" for column in scored}
     echo("\n\n".join(headings[column] + format_comparison(found) for column, found in scored.items()))
+
+
+def _settings_of(method: str, chosen: Sequence[str] | str, pairs: list[str]) -> list[str]:
+    """The settings, without those of a training for a method that has none, if it is compared with others."""
+    if list(chosen) == [method] or find("method", method).build.trains:
+        return pairs
+    left_out = [pair for pair in pairs if pair.partition("=")[0].strip() in OF_TRAINING]
+    if left_out:
+        names = join_names([pair.partition("=")[0].strip() for pair in left_out], "and")
+        say(f"{method} trains no network, and is compared without {names}")
+    return [pair for pair in pairs if pair not in left_out]
 
 
 def _load(
