@@ -19,8 +19,8 @@ def table(path, frame, **options):
     return load_dataset(path, modality="spectra", **options)
 
 
-@pytest.mark.parametrize("name", ["{:g}", "X{:g}", "{:g} nm", "{:g}cm-1"])
-def test_rows_of_a_table_whose_columns_are_points(tmp_path, capsys, name):
+@pytest.mark.parametrize(("name", "unit"), [("{:g}", None), ("X{:g}", None), ("{:g} nm", "nm"), ("{:g}cm-1", "cm-1")])
+def test_rows_of_a_table_whose_columns_are_points(tmp_path, capsys, name, unit):
     frame = pd.DataFrame(X, columns=[name.format(point) for point in AXIS])
     frame.insert(0, "kind", KINDS)
     frame.insert(1, "note", "some text")
@@ -29,7 +29,7 @@ def test_rows_of_a_table_whose_columns_are_points(tmp_path, capsys, name):
     assert data.modality == "spectra" and data.x.shape == (6, 1, 16) and data.y.tolist() == KINDS
     np.testing.assert_allclose(data.x[:, 0], X, rtol=1e-6)
     np.testing.assert_allclose(data.schema["axis"], AXIS, rtol=1e-6)
-    assert "left out note, brix" in capsys.readouterr().err
+    assert "left out note, brix" in capsys.readouterr().err and data.schema.get("axis_name") == unit
 
 
 def test_columns_of_a_table_beside_one_of_points(tmp_path):
@@ -39,6 +39,9 @@ def test_columns_of_a_table_beside_one_of_points(tmp_path):
     data = table(tmp_path / "x.csv", frame)
     np.testing.assert_allclose(data.x[:, 0], X, rtol=1e-6)
     assert data.row_names == [str(i) for i in range(6)] and data.schema["axis"] == pytest.approx(AXIS)
+    assert data.schema["axis_name"] == "Wavelength (nm)"
+    later = table(tmp_path / "z.csv", frame.rename(columns={"Wavelength (nm)": "wave"}), schema=data.schema)
+    assert later.schema["axis_name"] == "Wavelength (nm)"
     named = frame.rename(columns={"Wavelength (nm)": "t"})
     assert np.array_equal(table(tmp_path / "y.csv", named, time="t").x, data.x)
 

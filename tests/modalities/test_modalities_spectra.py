@@ -8,6 +8,7 @@ import torch
 import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
+from viewsmith.estimator.figures import as_dataset
 from viewsmith.methods.crl_tac.transforms import Distortions
 from viewsmith.methods.pinda.views import PiNoise, SpectralMap
 from viewsmith.modalities import modality_of
@@ -136,6 +137,16 @@ def test_columns_of_a_chosen_number_are_learned(options):
     model = PiNDA(modality="spectra", epochs=1, batch_size=20, random_state=0, **options).fit(x)
     assert model.transform(x).shape == (20, options.get("n_components", 256))
     assert not any(isinstance(module, SkipCoordinates) for module in model.method_.modules())
+
+
+def test_figures_have_the_points_of_the_axis_and_its_unit():
+    axis = np.linspace(1800, 400, 120)
+    x = pd.DataFrame(scattered(20)[0], columns=[f"{point:.1f} cm-1" for point in axis])
+    model = LinearContrast(modality="spectra", random_state=0).fit(x)
+    (figure,) = (each for each in model.figures(as_dataset(model, x, None)) if each.title == "Views")
+    drawn = figure.pictures[0].drawn.axes[0]
+    np.testing.assert_allclose(drawn.lines[0].get_xdata(), axis, atol=0.1)
+    assert drawn.get_xlabel() == "cm-1" and drawn.xaxis_inverted()
 
 
 def test_the_encoder_reads_places_without_level_and_amplitude():

@@ -1,7 +1,7 @@
 """Figures of a model and its data for a report; methods add further figures."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -131,7 +131,8 @@ def gallery(
     drawn = kind.drawn(np.concatenate([samples, views.reshape(n * k, *views.shape[2:])]))
     beside = drawn[n:].reshape(n, k, *drawn.shape[1:])
     shown, scale = kind.with_scale(drawn[:n], statistics)
-    return draw_gallery(title, shown, beside, kind.picture, f"{caption}. {scale}" if scale else caption, tables)
+    caption = f"{caption}. {scale}" if scale else caption
+    return draw_gallery(title, shown, beside, kind.picture, caption, tables, kind.drawn_along(statistics))
 
 
 #: Common augmentations, for comparison with generated views, and their options; used in modalities that have them.
@@ -208,7 +209,11 @@ def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
 
 
 def cache_gallery(
-    path: str, rows: np.ndarray, quality: Callable[[np.ndarray, np.ndarray], np.ndarray], picture: Picture
+    path: str,
+    rows: np.ndarray,
+    quality: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    picture: Picture,
+    along: tuple[Sequence[float] | None, str],
 ) -> Figure | None:
     """Training rows of every noise level beside their views in a view cache; None if it is gone or of other rows."""
     try:
@@ -232,4 +237,4 @@ def cache_gallery(
     )
     caption = "Training rows and their views in the view cache; " + "; ".join(lines)
     views = selected.reshape(*selected.shape[:2], *rows.shape[1:])
-    return draw_gallery("Generated views", rows[index], views, picture, caption)
+    return draw_gallery("Generated views", rows[index], views, picture, caption, along=along)

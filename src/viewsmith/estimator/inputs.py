@@ -67,7 +67,7 @@ def signal_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
     images, and the side of a pixel; the axis of spectra."""
     signal = {} if context is None else context.get("signal", {})
     found = {"sampling_rate": signal.get("rate"), "sound": signal.get("sound") or None}
-    found |= {name: signal.get(name) for name in ("channel_names", "micrometers", "axis")}
+    found |= {name: signal.get(name) for name in ("channel_names", "micrometers", "axis", "axis_name")}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -230,6 +230,10 @@ class Modality:
         """Pictures that `drawn` made, with a bar of a known length, and a sentence that says it; empty: unknown."""
         return drawn, ""
 
+    def drawn_along(self, statistics: Mapping[str, Any]) -> tuple[Sequence[float] | None, str]:
+        """Points of the horizontal axis of samples that are drawn as traces, if they are known, and its name."""
+        return None, "time"
+
     def channels_of(self, samples: np.ndarray, statistics: Mapping[str, Any]) -> tuple[list[str], np.ndarray] | None:
         """Names of the channels of samples, and pictures (n, channels, H, W, 3) of them, where a report shows these
         beside the samples; else None."""

@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def _converted(X: Any, source_name: str) -> pd.DataFrame:
 
 
 _UNITS = "nm|nanometers?|um|µm|μm|cm-1|cm\\^-1|cm\\^?\\(-1\\)|cm⁻¹|1/cm|ev|kev|ppm|hz|da|m/z|°"
-_POINT = re.compile(rf"(\D*?)([+-]?\d+(?:[.,]\d+)?(?:e[+-]?\d+)?)(?:[\s._]*[\[(]?(?:{_UNITS})[\])]?)?", re.IGNORECASE)
+_POINT = re.compile(rf"(\D*?)([+-]?\d+(?:[.,]\d+)?(?:e[+-]?\d+)?)(?:[\s._]*[\[(]?({_UNITS})[\])]?)?", re.IGNORECASE)
 MANY = 50  # columns that are named as points are, from which a table may be one of spectra
 SMOOTH = 0.2  # mean step between the points of a spectrum over its deviation, at most; 1.1 in noise
 MIXED = 0.5  # and over the mean step in a random order, which is small, too, where few values are large, as of genes
@@ -142,6 +142,12 @@ def named_points(frame: pd.DataFrame) -> tuple[list[str], np.ndarray] | None:
             kinds.setdefault(match[1], {})[name] = float(match[2].replace(",", "."))
     points = max(kinds.values(), key=len, default={})
     return (list(points), np.array(list(points.values()))) if len(set(points.values())) == len(points) > 1 else None
+
+
+def unit_of(columns: Sequence[Any]) -> str:
+    """The unit that the name of the first point has behind its number, such as nm; empty without one."""
+    match = _POINT.fullmatch(str(columns[0]).strip())
+    return "" if match is None else (match[3] or "")
 
 
 def _mostly_numbers(column: pd.Series) -> bool:

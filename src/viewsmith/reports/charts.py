@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -287,8 +288,10 @@ def draw_gallery(
     kind: Literal["curve", "pixels", "letters", "traces"],
     caption: str = "",
     tables: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    along: tuple[Sequence[float] | None, str] = (None, "time"),
 ) -> Figure:
-    """Draw the first few samples, (n, ...), with their first few views, (n, k, ...)."""
+    """Draw the first few samples, (n, ...), with their first few views, (n, k, ...); traces at points `along` the
+    horizontal axis, and its name."""
     dimensions = {"curve": (2,), "pixels": (3, 4), "letters": (2,), "traces": (3,)}
     if kind not in dimensions:
         raise InputError(f"gallery {title!r}: kind {kind!r}; use one of {', '.join(dimensions)}")
@@ -305,7 +308,7 @@ def draw_gallery(
         # Samples may be in lower case, views are not.
         note, html = _alignments(*(np.where(np.isin(x, LOWER), x - 32, x) for x in (samples, views)))
         return replace(figure, note=note, html=html)
-    note, pictures = {"curve": _vectors, "pixels": _images, "traces": _recordings}[kind](samples, views)
+    note, pictures = {"curve": _vectors, "pixels": _images, "traces": partial(_recordings, along)}[kind](samples, views)
     return replace(figure, note=note, pictures=pictures)
 
 
@@ -337,7 +340,9 @@ def _vectors(samples: np.ndarray, views: np.ndarray) -> tuple[str, list[Picture]
     return note, pictures
 
 
-def _recordings(samples: np.ndarray, views: np.ndarray) -> tuple[str, list[Picture]]:
+def _recordings(
+    along: tuple[Sequence[float] | None, str], samples: np.ndarray, views: np.ndarray
+) -> tuple[str, list[Picture]]:
     """Channels below each other; a view that covers a part of its sample is NaN elsewhere."""
     samples, views = np.asarray(samples, dtype=np.float64), np.asarray(views, dtype=np.float64)[:, :_MAX_VIEWS]
     shown = min(samples.shape[1], _CHANNELS)
@@ -347,15 +352,19 @@ def _recordings(samples: np.ndarray, views: np.ndarray) -> tuple[str, list[Pictu
     center, spread = np.nanmean(samples, axis=(0, 2)), np.nanstd(samples, axis=(0, 2))
     scale = np.where(spread > 0, spread, 1)
     offset = -5.0 * np.arange(shown)[:, None] - (center / scale)[:shown, None]
+    points, name = along
+    x = np.arange(samples.shape[2]) if points is None or len(points) != samples.shape[2] else np.asarray(points)
     pictures = []
     for i in range(min(len(samples), _VECTOR_SAMPLES)):
         with new_axes(4.6, 0.9 + 0.5 * shown) as (figure, axes):
             for j, view in enumerate([*views[i], samples[i]]):
                 color, width = (PALETTE[(j + 1) % len(PALETTE)], 0.7) if j < len(views[i]) else (INK, 1.1)
-                axes.plot((view[:shown] / scale[:shown, None] + offset).T, color=color, linewidth=width, alpha=0.8)
+                axes.plot(x, (view[:shown] / scale[:shown, None] + offset).T, color=color, linewidth=width, alpha=0.8)
             axes.margins(x=0.01)
             axes.set_yticks([])
-            axes.set_xlabel("time")
+            if x[0] > x[-1]:
+                axes.invert_xaxis()
+            axes.set_xlabel(name)
         pictures.append(Picture(f"Sample {i + 1} and {views.shape[1]} views, {shown} channels.", figure))
     return note, pictures
 

@@ -247,7 +247,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
         "split": split,
         "feature_names": dataset.feature_names,
         "normalization": dataset.schema.get("normalization", "none"),
-        "signal": {name: dataset.schema[name] for name in ("axis",) if name in dataset.schema}
+        "signal": {name: dataset.schema[name] for name in ("axis", "axis_name") if name in dataset.schema}
         | dataset.schema.get("signal", {}),
     }
 

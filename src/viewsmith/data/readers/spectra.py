@@ -18,7 +18,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.recordings import Recording, files_of, labels_of_recordings, name_in
-from viewsmith.modalities.frames import check_no_text, in_order, named_points
+from viewsmith.modalities.frames import check_no_text, in_order, named_points, unit_of
 from viewsmith.modalities.series.modality import SHORTEST
 from viewsmith.modalities.spectra.modality import at_points, equal_axes
 
@@ -59,7 +59,7 @@ def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: s
             frame[along].to_numpy(np.float64), frame[columns].to_numpy(np.float32, na_value=np.nan).T, source_name
         )
         spectra = [Recording(row[None], name) for row, name in zip(rows, columns, strict=True)]
-        return _contents(spectra, [axis] * len(spectra), request, source_name)
+        return _contents(spectra, [axis] * len(spectra), request, source_name, named=str(along))
     columns, axis = named_points(others) or ([], np.empty(0))
     by_name: dict[str, Any] = {}  # points that only the names of columns tell
     if len(columns) < SHORTEST:
@@ -92,7 +92,8 @@ def spectra_of_table(frame: "pd.DataFrame", request: DataOptions, source_name: s
     spectra = [
         Recording(row[None], str(i), label=label, group=group) for i, (row, label, group) in enumerate(named_rows)
     ]
-    found = _contents(spectra, [axis] * len(spectra), request, source_name)
+    named_by = "" if by_name else unit_of(columns)
+    found = _contents(spectra, [axis] * len(spectra), request, source_name, named=named_by)
     return replace(found, options=found.options | by_name)
 
 
@@ -118,7 +119,7 @@ def spectra_of_arrays(
     axis, rows = _ordered(flat[along], x.astype(np.float32), f"{along} in {source_name}")
     spectra = [Recording(row[None], str(number)) for number, row in enumerate(rows)]
     plain = replace(request, groups=None, labels=None, label=None)
-    made = _contents(spectra, [axis] * len(spectra), plain, source_name)
+    made = _contents(spectra, [axis] * len(spectra), plain, source_name, named=along)
     return replace(found, x=made.x, names=None, options=found.options | made.options, modality="spectra")
 
 
@@ -167,6 +168,7 @@ def read_spectra(path: Path, request: DataOptions) -> FileContents:
             raise InputError(f"{path} is read as spectra, a file each, on which {option} has no effect: leave it out")
     files, n_train = files_of(path, (*TEXT, *JCAMP, *TEXT_TABLES))
     spectra, axes, wanted = list[Recording](), list[np.ndarray](), request.or_fitted("channels")
+    axis_names: set[str] = set()
     faults: dict[Path, InputError] = {}  # of texts about the data, too
     notes: dict[str, list[str]] = {}  # on files
     train = n_train
@@ -175,15 +177,16 @@ def read_spectra(path: Path, request: DataOptions) -> FileContents:
         try:
             if not about:
                 if file.suffix.lower() in JCAMP:
-                    read, noted = _jcamp(file, request)
+                    *read, named, noted = _jcamp(file, request)
                     for note in noted:
                         notes.setdefault(note, []).append(name_in(path, file))
                 else:
-                    read = _columns(file, wanted, request, first=not axes)
+                    *read, named = _columns(file, wanted, request, first=not axes)
                 axis, values = _ordered(*read, str(file))
                 if len(axis) < SHORTEST:
                     raise _NoSpectrum(f"{file} has {pluralize(len(axis), 'point')}, expected at least {SHORTEST}")
                 axes.append(axis)
+                axis_names.add(named)
                 spectra.append(Recording(values[None].astype(np.float32), name_in(path, file), label=label))
                 continue
         except _NoSpectrum as error:
@@ -198,7 +201,8 @@ def read_spectra(path: Path, request: DataOptions) -> FileContents:
     if faults:
         names = name_list([name_in(path, file) for file in faults], 5)
         warn(f"{path}: {pluralize(len(faults), 'file')} without a spectrum, left out: {names}")
-    found = _contents(spectra, axes, request, str(path), train, path if path.is_dir() else None)
+    named = axis_names.pop() if len(axis_names) == 1 else ""
+    found = _contents(spectra, axes, request, str(path), train, path if path.is_dir() else None, named)
     return replace(found, options=found.options | {"of_files": True})
 
 
@@ -206,8 +210,8 @@ class _NoSpectrum(InputError):
     """A file that has no spectrum."""
 
 
-def _jcamp(file: Path, request: DataOptions) -> tuple[tuple[np.ndarray, np.ndarray], list[str]]:
-    """Axis and values of a file of JCAMP-DX, and what is to be said of it."""
+def _jcamp(file: Path, request: DataOptions) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
+    """Axis and values of a file of JCAMP-DX, the unit of the axis, and what is to be said of it."""
     library: Any = importlib.import_module("jcamp")
     with open_text(file, "give a part of it") as opened:
         lines = [line.partition("$$")[0] for line in _text(opened.read(), request).splitlines()]
@@ -228,7 +232,7 @@ def _jcamp(file: Path, request: DataOptions) -> tuple[tuple[np.ndarray, np.ndarr
     several = ["the first of several spectra is read"] * ((len(spectra) if linked else len(ends)) > 1)
     wrong = "Y-Check" in printed.getvalue()
     damaged = ["lines do not begin with the value that those before end with: damaged?"] * wrong
-    return (axis, values), several + damaged
+    return axis, values, str(spectra[0].get("xunits", "")), several + damaged
 
 
 def holds_one(path: Path, request: DataOptions) -> bool:
@@ -249,9 +253,9 @@ def _text(raw: bytes, request: DataOptions) -> str:
     return raw.decode(request.encoding or ("utf-16" if marked else unmarked), "replace")
 
 
-def _columns(file: Path, wanted: Any, request: DataOptions, first: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Axis and values of a text file: of the longest run of lines that are numbers the first two columns; what stands
-    before and after is about the instrument."""
+def _columns(file: Path, wanted: Any, request: DataOptions, first: bool) -> tuple[np.ndarray, np.ndarray, str]:
+    """Axis and values of a text file, and the name of the axis: of the longest run of lines that are numbers the first
+    two columns; what stands before and after is about the instrument."""
     with open_text(file, "give a part of it") as opened:
         text = _text(opened.read(), request)
     if text.lstrip().upper().startswith("##TITLE"):
@@ -279,7 +283,7 @@ def _columns(file: Path, wanted: Any, request: DataOptions, first: bool) -> tupl
         rest = [names[i] for i in others if i != column]
         more = f"; others are {name_list(rest)} (--channels)" if rest else ""
         say(f"{file}: the column {names[column]} is read, at the points of {names[along]}{more}")
-    return table[:, along], table[:, column]
+    return table[:, along], table[:, column], names[along] if named else ""
 
 
 def _longest(lines: list[str]) -> tuple[list[list[float]], list[str]]:
@@ -356,8 +360,10 @@ def _contents(
     source_name: str,
     n_train: int | None = None,
     folder: Path | None = None,
+    named: str = "",
 ) -> FileContents:
-    """Spectra as samples, on one axis: that of the run, or theirs, or of unequal ones what they share."""
+    """Spectra as samples, on one axis: that of the run, or theirs, or of unequal ones what they share; `named` is its
+    name or unit."""
     fitted = (request.schema or {}).get("axis")
     axis = axes[0] if fitted is None else np.asarray(fitted, np.float64)
     distinct = list({id(each): each for each in axes}.values())  # a table has one for all
@@ -395,7 +401,9 @@ def _contents(
             "missing or infinite, interpolated"
         )
     y, groups = labels_of_recordings(spectra, request, source_name, folder)
-    kept = {"axis": axis.tolist()} | {n: v for n in ("time", "channels") if (v := request.or_fitted(n)) is not None}
+    named = (request.schema or {}).get("axis_name", named if fitted is None else "").strip()
+    kept = {"axis": axis.tolist()} | ({"axis_name": one_line(named, 40)} if named else {})
+    kept |= {n: v for n in ("time", "channels") if (v := request.or_fitted(n)) is not None}
     return FileContents(
         x,
         y,

@@ -288,6 +288,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
                 dataset.fit_rows(transductive),
                 lambda rows, views: self._quality_of(self.samples(rows), views[:, None])[:, 0],
                 self.modality_.picture,
+                self.modality_.drawn_along(self.facts_.statistics),
             )
             found += [] if gallery is None else [gallery]
         return found

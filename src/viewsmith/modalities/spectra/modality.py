@@ -159,13 +159,16 @@ class Spectra(Series):
         return rows
 
     def signal(self, X: Any) -> dict[str, Any]:
-        """The axis of a DataFrame whose columns are named by its points."""
-        axis = axis_of(_as_pandas(X))
+        """The axis of a DataFrame whose columns are named by its points, and its unit, if the names tell."""
+        frame = _as_pandas(X)
+        axis = axis_of(frame)
         if axis is None:
             return {}
-        from viewsmith.modalities.frames import in_order
+        from viewsmith.modalities.frames import in_order, unit_of
 
-        return {"axis": (axis if in_order(axis) else np.sort(axis)).tolist()}
+        unit = unit_of(list(frame.columns))
+        named = {"axis_name": unit} if unit else {}
+        return {"axis": (axis if in_order(axis) else np.sort(axis)).tolist()} | named
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
         if impute != "none":
@@ -176,6 +179,9 @@ class Spectra(Series):
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
         """Nothing: there is one channel."""
+
+    def drawn_along(self, statistics: Mapping[str, Any]) -> tuple[Sequence[float] | None, str]:
+        return statistics.get("axis"), statistics.get("axis_name", "point of the axis")
 
     def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
         return views[:, :, 0] if len(given) == 2 else views
