@@ -323,6 +323,17 @@ def test_spectra_in_columns_beside_their_axis(tmp_path, ending):
     np.testing.assert_allclose(data.schema["axis"], AXIS)
 
 
+def test_spectra_that_seem_to_be_in_columns_are_told(tmp_path, recwarn):
+    t, random = np.linspace(0, 6, 200), np.random.default_rng(0)
+    x = np.sin(t[:, None]) + random.lognormal(0, 0.5, 40) * np.cos(2 * t[:, None])
+    np.savetxt(tmp_path / "rows.csv", x.T, delimiter=",")
+    load_dataset(tmp_path / "rows.csv", modality="spectra")
+    assert not recwarn.list
+    np.savetxt(tmp_path / "columns.csv", x, delimiter=",")
+    with pytest.warns(UserWarning, match="200 spectra of 40 points, but values change less from row to row.*turn"):
+        load_dataset(tmp_path / "columns.csv", modality="spectra")
+
+
 def test_arrays_without_an_axis_stay_as_they_are(tmp_path):
     path = write_arrays(tmp_path / "x.npz", X=X, weights=AXIS)
     assert load_dataset(path, modality="spectra").schema.get("axis") is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import GENERATOR, SampleType, Transformation, modality_of
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from viewsmith.modalities.spectra.networks import SpectralLatents
+
+#: Mean steps over the deviation: at most 0.1 along spectra, 0.4 along sharp peaks, and 0.16 to 1.1 between samples.
+SMOOTH, ROUGH = 0.2, 0.5
+SOME = 1000  # spectra that are looked at
 
 
 def spectrum_rows(x: np.ndarray, source_name: str = "the data") -> np.ndarray:
@@ -178,7 +182,17 @@ class Spectra(Series):
         return spectrum_rows(np.asarray(x), source_name)
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
-        """Nothing: there is one channel."""
+        """Warn if spectra seem to be in columns."""
+        rows = np.asarray(x[:SOME, 0], np.float64)
+        down, along = (
+            np.median(np.abs(np.diff(rows, axis=axis)).mean(axis) / np.maximum(rows.std(axis), 1e-12))
+            for axis in (0, 1)
+        )
+        if len(rows) >= SHORTEST and down < SMOOTH and along > ROUGH:
+            warn(
+                f"{source_name} is taken as {pluralize(len(x), 'spectrum', 'spectra')} of {x.shape[2]:,} points, but "
+                "values change less from row to row than from point to point: turn the table if a column is a spectrum"
+            )
 
     def drawn_along(self, statistics: Mapping[str, Any]) -> tuple[Sequence[float] | None, str]:
         return statistics.get("axis"), statistics.get("axis_name", "point of the axis")
