@@ -73,7 +73,7 @@ ROLES = {
     "numeric": "the number; a gap is the median; with gaps, a second feature is 1 for a gap, else 0",
     "category": "1 for the value of the row, else 0, in the order of values; then, unless values contains it, 'other' "
     "for all other values; with gaps, a last feature for a gap",
-    "text": "coordinates of hashed n-grams on principal axes: use viewsmith.load(RUN).table_.encode(frame)",
+    "text": "coordinates of hashed n-grams, or words, on principal axes: use viewsmith.load(RUN).table_.encode(frame)",
     "date": "the parts, elapsed in days since origin; a gap is the median; with gaps, a last feature is 1 for a gap",
 }
 
