@@ -399,3 +399,16 @@ def test_images_of_a_result_are_no_samples(tmp_path, recwarn):
     assert [file.name for file in image_files(tmp_path)] == ["0.png", "1.png", "2.png"]
     assert "has results, whose images are not samples, ignored: found" in str(recwarn.pop().message)
     assert load_dataset(tmp_path).row_names == ["0.png", "1.png", "2.png"]
+
+
+def test_counts_of_samples_whose_totals_differ_are_a_warning(tmp_path, recwarn):
+    made = np.random.default_rng(0)  # rng of this file is shared between tests
+    x = made.poisson(made.lognormal(3, 2, 150) * made.uniform(0.5, 2, (12, 1)))
+    for values, warned in ((x, True), (x + 0.5, False), (x[:, :90], False), (np.minimum(x, 255), False)):
+        pd.DataFrame(values).add_prefix("locus_").to_csv(tmp_path / "t.csv", index=False)
+        assert load_dataset(tmp_path / "t.csv").x.shape == values.shape
+        assert warned == any("--normalization log takes shares" in str(w.message) for w in recwarn)
+        recwarn.clear()
+    pd.DataFrame(x).add_prefix("ENSG0000000").T.rename_axis("gene").to_csv(tmp_path / "t.csv")
+    load_dataset(tmp_path / "t.csv")
+    assert any(str(w.message).endswith("t_cells.csv --normalization log") for w in recwarn)

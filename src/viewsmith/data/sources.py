@@ -27,7 +27,7 @@ from viewsmith.data.reading import FileContents, find_reader, is_table, read_onc
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna
-from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
+from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts, warn_depth
 
 
 def load_dataset(source: str | Path, **options: Any) -> Dataset:
@@ -134,7 +134,7 @@ def _rows(
 ) -> tuple[AnyRows, dict[str, str]]:
     """Checked rows, counts log-normalized if they are to be, which is part of the schema."""
     x = kind.from_file(found.x, names, request.impute, name)
-    normalization = _normalization(x, found, request, kind, name)
+    normalization = _normalization(x, found, request, kind, names, name)
     if normalization == "log":
         x = log_normalized(x)
     if isinstance(x, RowSource):
@@ -155,13 +155,15 @@ def _labels(
 
 
 def _normalization(
-    x: AnyRows, found: FileContents, request: DataOptions, kind: Modality, source_name: str
+    x: AnyRows, found: FileContents, request: DataOptions, kind: Modality, names: list[str] | None, source_name: str
 ) -> Normalization:
     """Whether rows are counts to be log-normalized; says so where they are recognized."""
     wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
     if wanted == "auto" and found.cells and looks_like_counts(x, found.names or ()):
         warn(f"{source_name}: {NORMALIZED}")
         return "log"
+    if wanted == "auto" and not found.cells and names is not None and kind.named_features and request.schema is None:
+        warn_depth(x, source_name)
     if wanted == "log":
         if not kind.named_features:
             raise InputError(

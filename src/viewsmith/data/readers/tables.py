@@ -46,7 +46,7 @@ from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, as_pixels
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
-from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
+from viewsmith.modalities.vectors.counts import are_counts, genes_in_rows, looks_like_counts, uneven_totals
 
 # Rows that are decoded at once have about this number of values.
 BATCH_VALUES = 1_000_000
@@ -175,7 +175,7 @@ def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str
     surely = named and of_cells
     said = f"{source_name}: rows {'are' if surely else 'may be'} genes and columns {'cells' if of_cells else 'samples'}"
     said += f", by their {'names' if named else 'totals'}, but samples are rows: "
-    said += transposing(source_name, names[0], counts=of_cells)
+    said += transposing(source_name, names[0], counts=of_cells or are_counts(x))
     if surely:
         raise InputError(f"{said} (--drop {one_line(names[0], 60)} takes the rows as they are)")
     warn(said)
