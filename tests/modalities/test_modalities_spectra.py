@@ -229,5 +229,8 @@ def test_columns_of_a_frame_are_points_of_an_axis(tmp_path):
         made = pd.DataFrame(np.stack([np.interp(finer, frame.columns, row) for row in x]), columns=finer.astype(str))
         np.testing.assert_allclose(each.transform(made), h, atol=1e-2)
         assert "give spectra of this range" in refusal(each.transform, frame.iloc[:, :100])
+        for gaps in (frame.mask(frame == frame.iloc[0, 3]), made.mask(made == made.iloc[0, 3])):
+            message = refusal(each.transform, gaps)
+            assert "1 missing value (NaN), such as at" in message and "impute" not in message
     falling = LinearContrast(modality="spectra", random_state=0).fit(frame[frame.columns[::-1]])
     np.testing.assert_array_equal(falling.transform(mixed), falling.transform(x[:, ::-1].copy()))

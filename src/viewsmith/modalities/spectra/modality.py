@@ -55,9 +55,20 @@ def spectrum_rows(x: np.ndarray, source_name: str = "the data") -> np.ndarray:
             "row for each spectrum"
         )
     names = [f"point {number}" for number in range(rows.shape[2])]
-    check_finite(rows[:, 0], names, "none", source_name)
+    _check_finite(rows[:, 0], names, source_name)
     warn_lost_digits(rows[:, 0], names, source_name)
     return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def _check_finite(x: np.ndarray, names: list[str], source_name: str) -> None:
+    """Raise InputError for values (n, points) that are not finite: those of other spectra do not replace them."""
+    check_finite(x, names, "median", source_name)
+    if (missing := np.isnan(x)).any():
+        raise InputError(
+            f"{source_name}: {pluralize(int(missing.sum()), 'missing value')} (NaN), such as at "
+            f"{names[int(missing.any(0).argmax())]}, expected one at each point: interpolate along the axis, as by "
+            "X.interpolate(axis=1, limit_direction='both') of a DataFrame"
+        )
 
 
 def standard_normal(x: np.ndarray) -> np.ndarray:
@@ -117,7 +128,7 @@ def _rows_at(X: Any, own: np.ndarray, axis: np.ndarray | None) -> np.ndarray:
     order = np.argsort(own)
     if len(own) == len(axis) and equal_axes(own[order], np.sort(axis)):
         return x[:, order][:, np.argsort(np.argsort(axis))]
-    check_finite(x, [str(name) for name in X.columns], "none", "the DataFrame")
+    _check_finite(x, [str(name) for name in X.columns], "the DataFrame")
     return np.stack([at_points(axis, own, row, "a spectrum of the DataFrame") for row in x])
 
 
