@@ -10,19 +10,24 @@ table), "spectra" (the default of --modality spectra). Of a training, two folds 
 uniform", "diffaug", "metaug", "crl-tac". The strengths of views were set while coffee, milk powder, coal and plums were
 looked at, the constant column and the widest window while all were: none is held out for these.
 
+Raman spectra of saliva (MIND-Lab/Raman-Spectra-Data in VIEWSMITH_DATA/raman), eight of each patient: "saliva, covid"
+(101 patients: COV+, COV-, CTRL) and "saliva, neurology" (70: PD, AD, CTRL), five folds by patient. Also "baseline, snv,
+pca": less a baseline by asymmetric least squares (Eilers and Boelens 2005; 1e5, 0.01), 20 components.
+
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.spectra [minutes] [set or row] [--quick]
 """
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import solveh_banded
 from sklearn.decomposition import PCA
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common.data import data_folder
@@ -44,6 +49,8 @@ FILES = {
     "coal": ("Incombustible_Material_NIR.csv", 1, 2),
 }
 NUMBERS = ("peaches", "plums", "coal")
+#: Folders of patients, and how many spectra of each patient are taken, every third one.
+SALIVA, EACH = {"saliva, covid": "covid_dataset", "saliva, neurology": "pd_ad_dataset"}, 8
 #: Methods that train a network, seed 0.
 TRAINED = {
     "contrastive": Contrastive,
@@ -54,6 +61,39 @@ TRAINED = {
     "crl-tac": CRLTAC,
 }
 ROWS = ("values", "pca", "snv", "snv, first derivatives", "minirocket", "table", "spectra")
+OF_SALIVA = ("values", "pca", "snv", "snv, first derivatives", "baseline, snv, pca", "spectra")
+
+
+@lru_cache(maxsize=1)
+def saliva(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Spectra (n, points) at 900 points that all have, kinds, and numbers of patients."""
+    folders = sorted(path for path in (data_folder() / "raman" / SALIVA[name]).iterdir() if path.is_dir())
+    axes = [np.loadtxt(path / "raman_shift.csv", delimiter=",").ravel() for path in folders]
+    points = np.linspace(max(a.min() for a in axes), min(a.max() for a in axes), 900)
+    x, kinds, patients = [], [], []
+    for number, (path, axis) in enumerate(zip(folders, axes, strict=True)):
+        found = np.loadtxt(path / "spectra.csv", delimiter=",", ndmin=2)[::3][:EACH]
+        x += [np.interp(points, axis, row) for row in found]
+        kinds += [pd.read_csv(path / "user_information.csv")["category"][0]] * len(found)
+        patients += [number] * len(found)
+    return np.stack(x).astype(np.float32), np.unique(kinds, return_inverse=True)[1], np.array(patients)
+
+
+def without_baseline(x: np.ndarray, stiffness: float = 1e5, above: float = 0.01, rounds: int = 10) -> np.ndarray:
+    """Spectra (n, points) less smooth lines below them, by asymmetric least squares."""
+    second = np.diff(np.eye(x.shape[1]), 2, axis=0)
+    smooth = stiffness * second.T @ second
+    bands = np.zeros((3, x.shape[1]))
+    for k in range(3):
+        bands[2 - k, k:] = np.diagonal(smooth, k)
+    corrected = []
+    for row in x.astype(np.float64):
+        weight = np.ones(len(row))
+        for _ in range(rounds):
+            line = solveh_banded(bands + [[0], [0], [1]] * weight, weight * row)
+            weight = np.where(row > line, above, 1 - above)
+        corrected.append(row - line)
+    return np.stack(corrected).astype(np.float32)
 
 
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -81,6 +121,10 @@ def representation(row: str, train: np.ndarray, test: np.ndarray) -> tuple[np.nd
     if row in TRAINED:
         model = TRAINED[row](modality="spectra", random_state=0).fit(train)
         return model.transform(train), model.transform(test)
+    if row == "baseline, snv, pca":
+        both = representation("snv", without_baseline(train), without_baseline(test))
+        pca = PCA(20, random_state=0).fit(both[0])
+        return pca.transform(both[0]), pca.transform(both[1])
     names = {"values": "values", "snv": "standard normal variates"}
     name = names.get(row, "first derivatives of these")
     train, test = (modality_of("spectra").raw_features(x[:, None], None)[name] for x in (train, test))
@@ -89,9 +133,9 @@ def representation(row: str, train: np.ndarray, test: np.ndarray) -> tuple[np.nd
 
 def work(name: str, row: str, fold: int, small: tuple[np.ndarray, np.ndarray] | None = None) -> dict[str, Any]:
     """The results of a cell."""
-    x, y = table(name) if small is None else small
-    kind = KFold if name in NUMBERS else StratifiedKFold
-    train, test = list(kind(FOLDS, shuffle=True, random_state=0).split(x, y))[fold]
+    x, y, *groups = saliva(name) if name in SALIVA else table(name) if small is None else small
+    kind = KFold if name in NUMBERS else StratifiedGroupKFold if groups else StratifiedKFold
+    train, test = list(kind(FOLDS, shuffle=True, random_state=0).split(x, y, *groups))[fold]
     started = usage()[0]
     h, h_test = representation(row, x[train], x[test])
     seconds = usage()[0] - started
@@ -116,6 +160,11 @@ def cells(quick: bool = False) -> list[Cell]:
         for name in FILES
         for row in (*ROWS, *TRAINED)
         for fold in range(2 if row in TRAINED else FOLDS)
+    ] + [
+        Cell(name, row, fold, partial(work, name, row, fold))
+        for name in SALIVA
+        for row in OF_SALIVA
+        for fold in range(FOLDS)
     ]
 
 
