@@ -8,6 +8,7 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data import load_dataset
+from viewsmith.modalities.frames import smooth_points
 
 AXIS = np.linspace(400, 430, 16)
 X = np.random.default_rng(0).normal(size=(6, 16)).cumsum(1).astype(np.float32)
@@ -254,7 +255,8 @@ def test_a_table_of_points_says_what_it_may_be(tmp_path):
     noise = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 64)), columns=frame.columns)
     level = pd.DataFrame(np.tile(np.arange(6)[:, None] / 3, 64), columns=frame.columns)
     counts = pd.DataFrame(np.random.default_rng(0).lognormal(0, 5, (6, 999)), columns=[f"ENSG{i}" for i in range(999)])
-    for other in (noise, level, counts, frame.add_prefix("pixel")):
+    assert smooth_points(frame) == list(frame.columns) and smooth_points(counts) == []
+    for other in (noise, level, frame.add_prefix("pixel")):
         other.to_csv(tmp_path / "x.csv", index=False)
         load_dataset(tmp_path / "x.csv")  # warnings are errors
 
