@@ -165,7 +165,8 @@ def compare(
 
 def _settings_of(method: str, chosen: Sequence[str] | str, pairs: list[str]) -> list[str]:
     """The settings, without those of a training for a method that has none, if it is compared with others."""
-    if list(chosen) == [method] or find("method", method).build.trains:
+    build: Any = find("method", method).build
+    if list(chosen) == [method] or build.trains:
         return pairs
     left_out = [pair for pair in pairs if pair.partition("=")[0].strip() in OF_TRAINING]
     if left_out:

@@ -177,12 +177,12 @@ def read_spectra(path: Path, request: DataOptions) -> FileContents:
         try:
             if not about:
                 if file.suffix.lower() in JCAMP:
-                    *read, named, noted = _jcamp(file, request)
+                    own, height, named, noted = _jcamp(file, request)
                     for note in noted:
                         notes.setdefault(note, []).append(name_in(path, file))
                 else:
-                    *read, named = _columns(file, wanted, request, first=not axes)
-                axis, values = _ordered(*read, str(file))
+                    own, height, named = _columns(file, wanted, request, first=not axes)
+                axis, values = _ordered(own, height, str(file))
                 if len(axis) < SHORTEST:
                     raise _NoSpectrum(f"{file} has {pluralize(len(axis), 'point')}, expected at least {SHORTEST}")
                 axes.append(axis)
