@@ -4,7 +4,7 @@ lines for vectors and recordings, a grid of images, aligned letters for DNA."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -308,7 +308,12 @@ def draw_gallery(
         # Samples may be in lower case, views are not.
         note, html = _alignments(*(np.where(np.isin(x, LOWER), x - 32, x) for x in (samples, views)))
         return replace(figure, note=note, html=html)
-    note, pictures = {"curve": _vectors, "pixels": _images, "traces": partial(_recordings, along)}[kind](samples, views)
+    draw: dict[str, Callable[..., tuple[str, list[Picture]]]] = {
+        "curve": _vectors,
+        "pixels": _images,
+        "traces": partial(_recordings, along),
+    }
+    note, pictures = draw[kind](samples, views)
     return replace(figure, note=note, pictures=pictures)
 
 
