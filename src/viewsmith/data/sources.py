@@ -27,7 +27,14 @@ from viewsmith.data.reading import FileContents, find_reader, is_table, read_onc
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna
-from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts, warn_depth
+from viewsmith.modalities.vectors.counts import (
+    MANY_COLUMNS,
+    NORMALIZED,
+    check_counts,
+    log_normalized,
+    looks_like_counts,
+    warn_depth,
+)
 
 
 def load_dataset(source: str | Path, **options: Any) -> Dataset:
@@ -162,7 +169,8 @@ def _normalization(
     if wanted == "auto" and found.cells and looks_like_counts(x, found.names or ()):
         warn(f"{source_name}: {NORMALIZED}")
         return "log"
-    if wanted == "auto" and not found.cells and names is not None and kind.named_features and request.schema is None:
+    many = names is not None and len(names) >= MANY_COLUMNS
+    if wanted == "auto" and not found.cells and many and kind.named_features and request.schema is None:
         warn_depth(x, source_name)
     if wanted == "log":
         if not kind.named_features:

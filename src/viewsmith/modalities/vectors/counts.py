@@ -65,15 +65,15 @@ def uneven_totals(x: np.ndarray) -> bool:
     return spread[0] > 4 * spread[1]
 
 
-#: Rows that are looked at, and the fewest columns and largest value of counts of samples.
-ROWS_SEEN, MANY_COLUMNS, LARGE = 200, 100, 1000.0
+#: Fewest columns that may be counts of samples; rows of them that are looked at, and the least largest value.
+MANY_COLUMNS, ROWS_SEEN, LARGE = 100, 200, 1000.0
 
 
 def warn_depth(x: AnyRows, source_name: str) -> None:
-    """Warn of columns that may be counts of samples, such as reads of genes: whole numbers, few of them large, whose
-    totals differ between rows by more than a fifth. These say how much of a sample was read."""
+    """Warn of many columns that may be counts of samples, such as reads of genes: whole numbers, few of them large,
+    whose totals differ between rows by more than a fifth. These say how much of a sample was read."""
     part = np.asarray(x[:ROWS_SEEN])
-    if part.shape[1] < MANY_COLUMNS or not are_counts(part) or part.max() < max(LARGE, 20 * np.median(part)):
+    if not are_counts(part) or part.max() < max(LARGE, 20 * np.median(part)):
         return
     totals = part.sum(axis=1, dtype=np.float64)
     if totals.max() > 1.2 * totals.min():
