@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.views import Neighbors, NeighborSearch, nearest_neighbors, neighbors
-from viewsmith.views.neighbors import EXACT, InvertedLists, k_means, nearest_center
+from viewsmith.views import Neighbors, NeighborSearch, inverted_lists, nearest_neighbors, neighbors
+from viewsmith.views.inverted_lists import InvertedLists, k_means, nearest_center
+from viewsmith.views.neighbors import EXACT
 
 METRICS = ("euclidean", "cosine")
 
@@ -24,7 +25,7 @@ def draw(n, d=6, clusters=8, seed=0, dtype=torch.float64):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(neighbors, "TILE", 1000)
+    monkeypatch.setattr(inverted_lists, "TILE", 1000)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -61,7 +62,7 @@ def test_a_search_in_some_lists_finds_the_nearest_rows_in_them(metric):
 def test_the_result_does_not_depend_on_the_block_size(monkeypatch):
     x = draw(300)
     whole = InvertedLists(x, 12).graph(4, 3)
-    monkeypatch.setattr(neighbors, "TILE", 64)
+    monkeypatch.setattr(inverted_lists, "TILE", 64)
     assert torch.equal(InvertedLists(x, 12).graph(4, 3), whole)
 
 
@@ -78,7 +79,7 @@ def test_list_sizes_are_limited_even_for_equal_rows():
     for rows in (x, x[:500]):
         lists = InvertedLists(rows, 20)
         sizes = torch.tensor(lists._starts).diff()
-        assert sizes.max() <= neighbors.LARGEST * len(rows) / 20 and sizes.min() > 0
+        assert sizes.max() <= inverted_lists.LARGEST * len(rows) / 20 and sizes.min() > 0
         assert sorted(lists.order.tolist()) == list(range(len(rows)))
     assert all(len({row, *near}) == 4 for row, near in enumerate(lists.graph(3, 2).tolist()))
 
@@ -88,7 +89,7 @@ def test_k_means_is_lloyds_algorithm():
     found = k_means(x, 5, generator.manual_seed(3))
     sample = x[torch.randperm(90, generator=generator.manual_seed(3))]
     centers = sample[:5].clone()
-    for _ in range(neighbors.ITERATIONS):
+    for _ in range(inverted_lists.ITERATIONS):
         nearest = torch.stack([(row - centers).norm(dim=1).argmin() for row in sample])
         centers = torch.stack([sample[nearest == i].mean(0) for i in range(5)])
     torch.testing.assert_close(found, centers)
@@ -208,7 +209,7 @@ def test_neighbors_are_searched_in_full_precision_under_autocast(many):
 GROWTH = """
 import numpy as np, torch
 from viewsmith.core.rows import resident_bytes
-from viewsmith.views.neighbors import nearest_center
+from viewsmith.views.inverted_lists import nearest_center
 torch.set_num_threads(1)
 for _ in range(3):
     read = np.ones(4_000_000, np.float32)
