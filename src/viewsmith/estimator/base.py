@@ -28,6 +28,7 @@ from viewsmith.estimator.figures import as_dataset, shared_figures
 from viewsmith.estimator.fitting import (
     Given,
     check_batch,
+    check_longer,
     find_device,
     find_seed,
     opened,
@@ -84,6 +85,7 @@ from viewsmith.estimator.resolve import (
     default_skip,
     resolved,
     view_entries,
+    with_skip,
     with_strengths,
 )
 from viewsmith.modalities import Modality, detect, modality_of
@@ -195,8 +197,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _skip(self, given: Any, options: Any, data: TrainingData) -> dict[str, Any]:
         """Options of the encoder for columns that are not learned, if the user's do not say."""
-        skipped, encoder = default_skip(given, options, data)
-        return {"appended_pca": skipped} if encoder is not None and encoder.tag("keeps_input") else {}
+        return dict(default_skip(given, options, data))
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         """Resolve "auto" of this method: its options, of which those of all methods have values; further facts of
@@ -525,11 +526,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Everything that the model is built from: what is "auto" has a value, by the data and the device."""
         with given.limit():
             options, found = resolved(given.options, data, self.frameworks, with_encoder=self.trains)
-            if self.trains and (skip := self._skip(given.options, options, data)):
-                width = options.n_components + skip["appended_pca"]
-                options = dataclasses.replace(
-                    options, encoder_options=skip | options.encoder_options, n_components=width
-                )
+            options = with_skip(self, given.options, options, data)
             options, own, inputs = self._resolve(given.options, options, data)
             packages = found["packages"] | own.get("packages", {})
             named = hasattr(self, "feature_names_in_")
@@ -545,24 +542,16 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _make(self, plan: BuildContext[Any], data: TrainingData) -> None:
         """Build the modules with initial weights."""
-        self.options_, self.facts_ = plan.options, plan.facts
-        self.scaler_ = data.layer
+        self.options_, self.facts_, self.scaler_ = plan.options, plan.facts, data.layer
         self.method_ = build_fresh(self._build, plan, data.x)
         self.initial_ = self.weights()
 
     def _train(self, plan: BuildContext[Any], data: TrainingData, given: Given, X: Any) -> Self:
         """Train, in the run folder if there is one."""
-        self.context_, folder = given.context, given.folder
-        callbacks = given.callbacks
+        self.context_, folder, callbacks = given.context, given.folder, given.callbacks
+        check_longer(folder, given.epochs, self.method_)
         config = self.configuration()
         config["parameters"]["epochs"] = given.options.epochs
-        if given.epochs is not None and folder is not None:
-            before, phases = folder.read_config()["fitted"].get("epochs"), len(self.method_.phases())
-            if given.epochs != before and phases > 1:
-                raise InputError(
-                    f"{folder.path} has a run of {before} epochs in {phases} phases, which cannot become longer: train "
-                    f"for {given.epochs} epochs in another folder"
-                )
         with contextlib.ExitStack() as stack:
             resume = stack.enter_context(opened(folder, config, self.initial_, data.device, resume=given.resume))
             for callback in callbacks:

@@ -121,6 +121,18 @@ def scale(
     )
 
 
+def check_longer(folder: RunFolder | None, epochs: int | None, method: Method) -> None:
+    """Raise InputError for a run that is resumed for another number of `epochs`, and has several phases."""
+    if folder is None or epochs is None:
+        return
+    before, phases = folder.read_config()["fitted"].get("epochs"), len(method.phases())
+    if epochs != before and phases > 1:
+        raise InputError(
+            f"{folder.path} has a run of {before} epochs in {phases} phases, which cannot become longer: train for "
+            f"{epochs} epochs in another folder"
+        )
+
+
 @contextlib.contextmanager
 def opened(
     folder: RunFolder | None,

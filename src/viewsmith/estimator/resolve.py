@@ -317,15 +317,24 @@ def n_components(options: Arguments, entry: Entry | None, data: TrainingData) ->
     return int(width)
 
 
-def default_skip(given: Arguments, options: Arguments, data: TrainingData) -> tuple[int, Entry | None]:
-    """Columns of the input that the encoder has beside the learned ones, if the user neither chose their number, nor
-    other parts; and the encoder's registry entry."""
+def default_skip(given: Arguments, options: Arguments, data: TrainingData, with_default_views: bool = False) -> Any:
+    """Options of an encoder that keeps columns of the input beside the learned ones, by its tag `keeps_input` or with
+    the default views; empty if the user chose the number of columns, or another network or framework."""
     chosen = given.n_components != "auto" or "appended_pca" in (given.encoder_options or {})
     if chosen or isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module):
-        return 0, None
+        return {}
     entry = find("encoder", str(options.encoder), data.modality.name)
-    usual = entry.tag("keeps_input") or options.view_maker == data.modality.default_views
-    return int(entry.tag("default_skip", 0)) if usual else 0, entry
+    by_views = with_default_views and options.view_maker == data.modality.default_views
+    columns = entry.tag("default_skip", 0) if by_views or entry.tag("keeps_input") else 0
+    return {"appended_pca": int(columns)} if columns else {}
+
+
+def with_skip(estimator: Any, given: Arguments, options: O, data: TrainingData) -> O:
+    """With the columns of the input that the method keeps, which the representation has beside the learned ones."""
+    if not estimator.trains or not (skip := estimator._skip(given, options, data)):
+        return options
+    further, width = skip | (options.encoder_options or {}), int(options.n_components) + skip["appended_pca"]
+    return dataclasses.replace(options, encoder_options=further, n_components=width)
 
 
 # ---- beside the loss: rates of views, the learning rate ----

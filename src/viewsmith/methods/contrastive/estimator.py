@@ -141,11 +141,11 @@ class Contrastive(ViewsmithEstimator):
 
     def _skip(self, given: Any, options: Any, data: TrainingData) -> dict[str, Any]:
         # Measured to keep what crops, edits and principal axes of wide vectors lose (results/do_no_harm.jsonl).
-        skipped, _ = default_skip(given, options, data)
-        if not skipped or options.closed_form:
+        skip: dict[str, Any] = default_skip(given, options, data, with_default_views=True)
+        if not skip or options.closed_form:
             return {}
         if not data.modality.named_features:
-            return {"appended_pca": skipped}
+            return skip
         axes, d = options.input_components, data.row_shape[0]
         if given.input_components != "auto" or too_large_for_memory(data.rows):
             return {}
@@ -153,7 +153,7 @@ class Contrastive(ViewsmithEstimator):
         if not few and (not axes or variance_kept(data.x, int(axes), weighted=not table) >= KEPT):
             return {}
         of_unit = not table and are_sparse_and_equal(data.rows)
-        return {"appended_pca": min(skipped, d)} | (UNIT_ROWS if of_unit else {})
+        return {"appended_pca": min(skip["appended_pca"], d)} | (UNIT_ROWS if of_unit else {})
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], None]:
         head, rate, heads = options.head_learning_rate, options.learning_rate, with_role("head")

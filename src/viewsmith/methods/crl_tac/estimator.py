@@ -168,9 +168,10 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
 
     def _build(self, plan: BuildContext[building.CRLTACFacts]) -> Method:
         options, facts, modality = plan.options, plan.facts, modality_in(plan)
-        with torch.random.fork_rng(devices=[]):  # the weights of the head are drawn before those of the encoder
-            encoder = make_encoder(plan, bias=options.bias)
-        head, weight = make_head(plan, encoder, options.projector_dims, bias=options.bias), options.recurrence_weight
+        # The weights of the head are drawn before those of the encoder, so that one more tells its learned columns.
+        with torch.random.fork_rng(devices=[]):
+            like = make_encoder(plan, bias=options.bias)
+        head, weight = make_head(plan, like, options.projector_dims, bias=options.bias), options.recurrence_weight
         row_shape, custom, columns = facts.row_shape, facts.custom_family, facts.statistics.get("columns")
         family = families.make_family(
             modality, row_shape, facts.seed, facts.family_options, options.family, custom, columns
