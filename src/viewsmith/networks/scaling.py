@@ -107,7 +107,7 @@ class PrincipalAxes(nn.Module):
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> "Axes":
         """Fit the axes to rows (n, d), in memory by the smaller Gram matrix, on disk by blocks; return them or so many
-        `more`; unless `weighted`, axes keep the most of distances."""
+        `more`, or as many as few rows have, the others are zero; unless `weighted`, axes keep the most of distances."""
         d, k = self.axes.shape
         more = max(k, min(more, len(x), d))
         if not (isinstance(x, Samples) and isinstance(x.rows, RowSource)):
@@ -119,7 +119,7 @@ class PrincipalAxes(nn.Module):
             factor = x.scale.factor() if x.rows.complete and isinstance(x.scale, Scaler) else None
             found = _by_products(x, k, factor, more)
         self.mean.copy_(found.mean)
-        self.axes.copy_(found.weight[:, None] * found.axes[:, :k] / found.scale)
+        self.axes.zero_()[:, : found.axes.shape[1]] = found.weight[:, None] * found.axes[:, :k] / found.scale
         return found
 
     def forward(self, x: Tensor) -> Tensor:
@@ -138,6 +138,7 @@ def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> "Axes":
     weight = torch.where(deviation > 0, deviation, 1.0).rsqrt() if weighted else torch.ones_like(deviation)
     centered *= weight
     n, d = centered.shape
+    more = more if d <= n else max(1, min(more, n - 1))  # along the last of n axes centered rows do not differ
     values, vectors = torch.linalg.eigh((centered.T @ centered if d <= n else centered @ centered.T).double())
     values, vectors = values[-more:].flip(0), vectors[:, -more:].flip(1)
     if d > n:
@@ -348,6 +349,12 @@ FITTED_ROWS = 10_000
 SOME_ROWS = 1000
 
 
+def some_of(x: Rows, features: Callable[[Tensor], Tensor]) -> Tensor:
+    """Features of at most `FITTED_ROWS` inputs, evenly spaced."""
+    index = torch.arange(0, len(x), -(-len(x) // FITTED_ROWS))
+    return torch.cat([features(x[part]) for part in index.split(1024)])
+
+
 class SkipCoordinates(nn.Module):
     """Leading principal coordinates of rows, (n, d) to (n, k), that training can lose; rotated, so that standardized
     last axes are no amplified noise; `length` is their root mean square or (`unit`) each row's."""
@@ -378,15 +385,10 @@ class SkipCoordinates(nn.Module):
         if self.ordered:
             return
         d, k = self.axes.shape
-        if self.features is not None:
-            index = torch.arange(0, len(x), -(-len(x) // FITTED_ROWS))
-            x = torch.cat([self.features(x[part]) for part in index.split(1024)]).to(self.axes.device)
-        # As many axes as n rows have, the others zero.
-        found = PrincipalAxes(d, min(k, len(x))).to(self.axes.device)
-        found.fit(x, weighted=weighted)
-        self.mean.copy_(found.mean)
-        turned = rotation(k)[: min(k, len(x))].to(self.axes)
-        self.axes.copy_(self.length * min(k, len(x)) ** -0.5 * found.axes @ turned)
+        own = PrincipalAxes(d, k).to(self.axes.device)
+        found = own.fit(x if self.features is None else some_of(x, self.features).to(self.axes), weighted=weighted)
+        self.mean.copy_(own.mean)
+        self.axes.copy_(self.length * min(k, found.axes.shape[1]) ** -0.5 * own.axes @ rotation(k).to(self.axes))
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x if self.features is None else self.features(x)
@@ -451,8 +453,7 @@ class WithSkip(nn.Module):
     @property
     def stem(self) -> Callable[[Tensor], Tensor]:
         """The first stage of the learned part."""
-        found: Callable[[Tensor], Tensor] = self.learned.stem  # type: ignore[assignment]
-        return found
+        return self.learned.stem  # type: ignore[return-value]
 
     @property
     def stem_width(self) -> int:
@@ -499,8 +500,7 @@ class FirstColumns(nn.Module):
         self.n_columns, self.head, self.n_components = n_columns, head, head.n_components
 
     def forward(self, h: Tensor) -> Tensor:
-        projected: Tensor = self.head(h[:, : self.n_columns])
-        return projected
+        return self.head(h[:, : self.n_columns])
 
 
 def skipped_columns(encoder: nn.Module) -> int:

@@ -10,7 +10,7 @@ from viewsmith.core.samples import Rows, mapped
 from viewsmith.modalities.spectra.features import Derivatives
 from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks.base import MLP, EncoderContext, Latents, Reference
-from viewsmith.networks.scaling import FITTED_ROWS, Axes, PrincipalAxes, SkipCoordinates, WithSkip, learned_columns
+from viewsmith.networks.scaling import Axes, PrincipalAxes, SkipCoordinates, WithSkip, learned_columns, some_of
 
 AXES, POINTS = 64, 256  # that the encoder reads: a training draws many views
 #: Columns of the input that the contrast keeps beside what it learns, by default.
@@ -28,15 +28,8 @@ class SpectralAxes(PrincipalAxes):
 
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> Axes:
-        """Fit the axes to spectra, (n, 1, T), at most 10,000; as many as these have, the others are zero."""
-        index = torch.arange(0, len(x), -(-len(x) // FITTED_ROWS))
-        rows = torch.cat([self.features.of_block(x[part]) for part in index.split(1024)]).to(self.axes.device)
-        d, k = self.axes.shape
-        own = PrincipalAxes(d, max(1, min(k, len(rows) - 1))).to(self.axes)
-        found = own.fit(rows, weighted=weighted)
-        self.mean.copy_(own.mean)
-        self.axes.zero_()[:, : own.axes.shape[1]] = own.axes
-        return found
+        """Fit the axes to spectra, (n, 1, T), at most 10,000."""
+        return super().fit(some_of(x, self.features.of_block).to(self.axes), weighted=weighted)
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(self.features.of_block(x))
@@ -92,17 +85,12 @@ class SpectralLatents(Latents):
     def fit(self, rows: Rows) -> None:
         """Fit axes to at most 10,000 scaled spectra (n, 1, T), decoder and range to all."""
         flat = mapped(rows, lambda block: block.flatten(1))
-        index = torch.arange(0, len(rows), -(-len(rows) // FITTED_ROWS))
-        some = torch.cat([flat[part] for part in index.split(1024)])
-        own = PrincipalAxes(some.shape[1], max(1, min(self.n_latents, len(some) - 1))).to(some)
-        found = own.fit(some, weighted=False)
-        deviation = found.deviation[: own.axes.shape[1]].to(some)
-        varies = deviation > LEAST * deviation.max().clamp_min(1e-12)
+        some = some_of(rows, nn.Flatten())
         axes = self.axes.module.to(some)
-        axes.mean.copy_(own.mean)
-        axes.axes.zero_()[:, : len(deviation)] = found.axes[:, : len(deviation)] * torch.where(
-            varies, 1 / deviation, 0.0
-        )
+        found = axes.fit(some, weighted=False)
+        deviation = found.deviation.to(axes.axes)
+        varies = deviation > LEAST * deviation.max().clamp_min(1e-12)
+        axes.axes[:, : len(deviation)] = found.axes * torch.where(varies, 1 / deviation, 0.0)
         self.rows.fit(flat)
 
     def encode(self, x: Tensor) -> Tensor:

@@ -287,16 +287,10 @@ class RandomReLU(Features):
 
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
-        d, m = self.axes.axes.shape
-        x = x.float().to(self.axes.mean.device)
-        found = PrincipalAxes(d, min(m, len(x))).to(x.device)
-        found.fit(x)
-        self.axes.mean.copy_(found.mean)
-        self.axes.axes.zero_()
-        # As many axes as n rows have, the others zero; all, where rows do not differ and have no direction.
-        if bool((x.amax(0) > x.amin(0)).any()):
-            self.axes.axes[:, : min(m, len(x))] = found.axes
-        self.projection.copy_(torch.randn(self.projection.shape, generator=generator) * m**-0.5)
+        self.axes.fit(x.to(self.axes.axes))
+        if bool((x.amax(0) == x.amin(0)).all()):  # rows that do not differ have no direction
+            self.axes.axes.zero_()
+        self.projection.copy_(torch.randn(self.projection.shape, generator=generator) * len(self.projection) ** -0.5)
         self.offset.copy_(torch.randn(self.offset.shape, generator=generator))
 
     def block_size(self, x: Tensor) -> int:
