@@ -76,8 +76,7 @@ def evaluate(
 def _figures(model: Any, dataset: Any) -> list[Any]:
     """Maps and galleries of a report, or none, with a warning, if these data have none."""
     try:
-        figures: list[Any] = model.figures(dataset)
-        return figures
+        return model.figures(dataset)
     except InputError as error:
         warn(f"no maps and galleries in the report: {error}")
         return []

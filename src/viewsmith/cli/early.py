@@ -53,8 +53,7 @@ TYPES = {"typing": typing, "Bounds": Bounds, "Any": Any, "Mapping": Mapping, "Se
 @functools.cache
 def content() -> dict[str, Any]:
     """What is declared: classes of estimators, and parts by kind."""
-    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return found
+    return json.loads(FILE.read_text(encoding="utf-8"))
 
 
 @contextlib.contextmanager

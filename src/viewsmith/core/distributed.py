@@ -86,8 +86,7 @@ def gather(x: Tensor) -> Tensor:
         parts = [torch.empty_like(x) for _ in range(world_size())]
         dist.all_gather(parts, x.contiguous())
         return torch.cat(parts)
-    gathered: Tensor = _Gather.apply(x)
-    return gathered
+    return _Gather.apply(x)
 
 
 #: Whether the code that runs makes sure that all processes have batches of one size.
@@ -130,8 +129,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        summed: Tensor = _SumOfOwnRows.apply(gradient)
-        return summed
+        return _SumOfOwnRows.apply(gradient)
 
 
 class _SumOfOwnRows(torch.autograd.Function):
@@ -146,8 +144,7 @@ class _SumOfOwnRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        gathered: Tensor = _Gather.apply(gradient)
-        return gathered
+        return _Gather.apply(gradient)
 
 
 def total(x: Tensor) -> Tensor:

@@ -216,8 +216,7 @@ def write_mapped(
 
 def read_mapped(file: Path) -> np.ndarray:
     """The array in an .npy file, mapped; changes to it are not written to the file."""
-    mapped: np.ndarray = np.load(file, mmap_mode="c", allow_pickle=False)
-    return mapped
+    return np.load(file, mmap_mode="c", allow_pickle=False)
 
 
 def _write(opened: Any, blocks: Iterable[np.ndarray], shape: tuple[int, ...], dtype: Any) -> int:

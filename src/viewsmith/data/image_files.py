@@ -183,8 +183,7 @@ def image_file(path: Path) -> ImageFile:
     entry = find("reader", "ome-zarr") if path.is_dir() else by_ending().get(extension_of(path).lower())
     header = None if entry is None else entry.tag("header")
     header = header or next((e.tag("header") for e in recognized(path) if e.tag("header")), None)
-    found: ImageFile = (header or find("reader", "tiff").tag("header"))(path)
-    return found
+    return (header or find("reader", "tiff").tag("header"))(path)
 
 
 @dataclass(frozen=True)

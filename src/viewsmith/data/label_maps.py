@@ -107,8 +107,7 @@ def fields_of_tiles(y: np.ndarray, places: np.ndarray, side: int, step: int) -> 
         of_kind = grid == kind
         fields[of_kind] = near[of_kind] - 1 + count
         count += number
-    found: np.ndarray = fields[rows, columns]
-    return found
+    return fields[rows, columns]
 
 
 def split_fields(

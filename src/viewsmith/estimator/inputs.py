@@ -412,5 +412,4 @@ def _coordinates(data: TrainingData) -> Tensor:
         return x
     axes = PrincipalAxes(x.shape[1], min(AXES, *x.shape)).to(x)
     axes.fit(x, weighted="columns" not in data.statistics)
-    found: Tensor = axes(x)
-    return found
+    return axes(x)

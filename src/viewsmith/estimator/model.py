@@ -51,8 +51,7 @@ def named_features(
     """Registered features with their options, not yet fitted, of `shrunken` images."""
     shape = row_shape if shrunk == 1 else (row_shape[0] // shrunk, row_shape[1] // shrunk, *row_shape[2:])
     context = PartContext(shape, modality.channels(row_shape), name=name, layer=layer)
-    found: Features = find("features", name, modality.name).build(context, **options or {})
-    return found
+    return find("features", name, modality.name).build(context, **options or {})
 
 
 def shrinks(name: str, modality: Modality, row_shape: tuple[int, ...], options: Mapping[str, Any] | None) -> int:
@@ -415,8 +414,7 @@ def _framework(plan: AnyContext) -> Framework:
     entry = find("framework", given)
     check_renamed(entry, options.framework_options)
     build = getattr(entry.build, "build", entry.build)
-    framework: Framework = build(framework_context(plan, make_encoder(plan)), **options.framework_options)
-    return framework
+    return build(framework_context(plan, make_encoder(plan)), **options.framework_options)
 
 
 def framework_context(plan: AnyContext, encoder: nn.Module) -> FrameworkContext:

@@ -466,8 +466,7 @@ def drawn(model: Any, X: Any, x: Rows, index: Tensor | None, n_views: int, seed:
 
     def view(block: Tensor, part: slice, generator: torch.Generator) -> Tensor:
         positions = None if index is None else index[part]
-        made: Tensor = model.scaler_.inverse(model.method_.view(block, index=positions, generator=generator))
-        return made
+        return model.scaler_.inverse(model.method_.view(block, index=positions, generator=generator))
 
     for views in view_blocks(view, x, n_views, seed):
         yield model.modality_.in_input_format(views, extent(X, model.facts_))

@@ -307,8 +307,7 @@ def _once(seen: dict[str, Any], arrays: Sequence[Any], purpose: str, compute: Ca
     for part in map(np.asarray, arrays):
         values = np.ascontiguousarray(part.astype(str) if part.dtype == object else part)
         digest.update(f"{values.dtype} {values.shape}".encode() + values.tobytes())
-    found: T = seen[key] if (key := digest.hexdigest()) in seen else seen.setdefault(key, compute())
-    return found
+    return seen[key] if (key := digest.hexdigest()) in seen else seen.setdefault(key, compute())
 
 
 def _groups(dataset: LabeledSplit, chosen: protocol.ScoredRows) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -77,8 +77,7 @@ def per_sample(objective: Callable[..., Tensor], means: Sequence[Tensor], produc
         value = objective(*leaves)
         slopes = torch.autograd.grad(value, leaves)
     at_mean = sum((slope * mean.detach()).sum() for slope, mean in zip(slopes, means, strict=True))
-    found: Tensor = _Once.apply(value.detach() - at_mean + products(*slopes))
-    return found
+    return _Once.apply(value.detach() - at_mean + products(*slopes))
 
 
 class _Once(torch.autograd.Function):
@@ -102,8 +101,7 @@ EXCLUDED_LOGIT = -1e9
 def logsumexp_of_products(queries: Tensor, keys: Tensor, excluded: Tensor | None = None) -> Tensor:
     """``log sum_k exp(q_i . k)`` for V queries of each of B samples; the forward pass computes the gradient, too: a
     third of autograd's memory traffic."""
-    found: Tensor = _LogSum.apply(queries, keys.detach(), excluded)
-    return found
+    return _LogSum.apply(queries, keys.detach(), excluded)
 
 
 def _products(queries: Tensor, keys: Tensor) -> Tensor:
@@ -223,8 +221,7 @@ def similarity_sums(
 ) -> Tensor:
     """Sums over j of ``similarity(a_i . c_j)``, without the (R, N) matrix of similarities."""
     tile = tile or (TILE_CPU if a.device.type == "cpu" else TILE_GPU)
-    sums: Tensor = _SimilaritySums.apply(a, c, similarity, excluded, symmetric, tile)
-    return sums
+    return _SimilaritySums.apply(a, c, similarity, excluded, symmetric, tile)
 
 
 def check_differentiated_once() -> None:
@@ -291,8 +288,7 @@ def _values(a: Tensor, c: Tensor, rows: slice, columns: slice, similarity: Simil
 
 def by_rows(equation: Callable[..., Tensor], rows: Sequence[Tensor], others: Sequence[Tensor], *, chunk: int) -> Tensor:
     """``equation(0, *rows, *others)``, computed `chunk` rows at a time."""
-    values: Tensor = _ByRows.apply(equation, len(rows), chunk, *rows, *others)
-    return values
+    return _ByRows.apply(equation, len(rows), chunk, *rows, *others)
 
 
 class _ByRows(torch.autograd.Function):
@@ -337,8 +333,7 @@ def matches(ids: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
 def cauchy_cross(z0: Tensor, z1: Tensor, ids: tuple[Tensor, Tensor] | None) -> Tensor:
     """``log(1 + d_ii^2) + log( q_ii + sum_j q_ij )`` with ``q_ij = 1 / (1 + d_ij^2)``, shape (B,);
     differentiable once."""
-    values: Tensor = _CauchyCross.apply(z0, z1, ids)
-    return values
+    return _CauchyCross.apply(z0, z1, ids)
 
 
 class _CauchyCross(torch.autograd.Function):

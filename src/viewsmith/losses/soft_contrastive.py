@@ -174,8 +174,7 @@ def soft_contrastive(
     with torch.autocast(z0.device.type, enabled=False):
         z, others, y0, targets = (x.to(precision) for x in (z0, others, *y))
         compute = _plain if form == "plain" else _Chunked.apply
-        losses: Tensor = compute(z, others, y0, targets, equation, excluded)
-        return losses
+        return compute(z, others, y0, targets, equation, excluded)
 
 
 def _plain(z: Tensor, others: Tensor, y: Tensor, targets: Tensor, equation: Equation, excluded: Excluded) -> Tensor:

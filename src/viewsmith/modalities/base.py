@@ -310,8 +310,7 @@ def works_in(method: Entry, modality: str) -> bool:
 
 def modality_of(name: str) -> Modality:
     """The modality with a registered name; what follows a colon is its argument."""
-    found: Modality = built("modality", name)
-    return found
+    return built("modality", name)
 
 
 FIRST = 16  # samples of an array on disk that tell its modality

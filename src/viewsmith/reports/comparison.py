@@ -69,8 +69,7 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
 
 def _best(result: Mapping[str, Any], protocol: str) -> float | None:
     means = [row[protocol]["mean"] for row in result["rows"].values() if row[protocol]["mean"] is not None]
-    best: float | None = best_of(protocol)(means, default=None)
-    return best
+    return best_of(protocol)(means, default=None)
 
 
 def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:

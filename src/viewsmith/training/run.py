@@ -263,8 +263,7 @@ class RunFolder:
         if not path.exists():
             return None
         try:
-            content: dict[str, Any] = files.read_json(path)
-            return content
+            return files.read_json(path)
         except ValueError as error:
             raise InputError(f"{path} is damaged ({error}): delete it") from error
 

@@ -149,8 +149,7 @@ class LARS(torch.optim.Optimizer):
         state = self.state[p]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        found: Tensor = state["momentum_buffer"]
-        return found
+        return state["momentum_buffer"]
 
 
 def _rates(weights: list[Any], gradients: list[Any], group: dict[str, Any]) -> list[Tensor]:

@@ -386,7 +386,7 @@ class PairMaker(nn.Module):
 
     def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> PositivePair:
         """Both views of a training batch, for the framework that trains on them; `second` as in the call."""
-        pair: PositivePair = self(
+        return self(
             batch.x,
             index=batch.index,
             generator=batch.generator,
@@ -394,7 +394,6 @@ class PairMaker(nn.Module):
             second=second,
             framework=framework,
         )
-        return pair
 
     def view(
         self,

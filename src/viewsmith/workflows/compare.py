@@ -376,8 +376,7 @@ def _add_map(maps: dict[str, Any], name: str, test: np.ndarray, y_test: np.ndarr
 def _read_maps(run: Path) -> dict[str, Any]:
     path = run / MAPS
     try:
-        found: dict[str, Any] = read_json(path) if path.exists() else {}
-        return found
+        return read_json(path) if path.exists() else {}
     except ValueError as error:
         raise InputError(f"{path} is damaged ({error}): delete it and {RunFolder(run).evaluation}") from error
 

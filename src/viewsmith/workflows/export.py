@@ -140,8 +140,7 @@ class _Whole(nn.Module):
         self.scaler, self.encoder = scaler, encoder
 
     def forward(self, samples: Tensor) -> Tensor:
-        h: Tensor = self.encoder(self.scaler(samples))
-        return h
+        return self.encoder(self.scaler(samples))
 
 
 def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str:

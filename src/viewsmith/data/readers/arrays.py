@@ -419,8 +419,7 @@ def _load_labels(path: Path, archive: Any, key: str) -> np.ndarray:
 def _load_rows(path: Path, archive: Any, key: str, request: DataOptions) -> np.ndarray:
     """An array of rows, mapped if it is large and not compressed."""
     if not hasattr(archive, "zip"):
-        rows: np.ndarray = archive.rows(key, request)
-        return rows
+        return archive.rows(key, request)
     with reading(f"{key} in {path}", "an array"):
         info = archive.zip.getinfo(f"{key}.npy")
         if info.compress_type == zipfile.ZIP_STORED:

@@ -281,8 +281,7 @@ def near_of(family: Family) -> Tensor | None:
 def nonempty_of(options: Any, modality: Modality) -> Predicate | None:
     """Which views are not empty: a custom function; not all black, for unscaled images; otherwise unknown (None)."""
     if callable(options.nonempty):
-        predicate: Predicate = options.nonempty
-        return predicate
+        return options.nonempty
     return nonzero if options.nonempty == "auto" and modality.is_image and options.scaling == "none" else None
 
 

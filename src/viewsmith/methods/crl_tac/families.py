@@ -154,8 +154,7 @@ def make_family(
     if is_custom(family):
         return family_of_run(family, dict(custom or {}), modality)
     context = TransformsContext(row_shape, modality.channels(row_shape), seed, columns)
-    made: Family = transforms_of(modality).build(context, **options)
-    return made
+    return transforms_of(modality).build(context, **options)
 
 
 def make_channel(

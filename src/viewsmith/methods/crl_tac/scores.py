@@ -64,8 +64,7 @@ class MaskScores(nn.Module):
         self.outer = zero_initialized(nn.Linear(hidden, n_transforms))
 
     def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.outer(F.relu(self.inner(x)))
-        return scores
+        return self.outer(F.relu(self.inner(x)))
 
 
 class SpectrumScores(MaskScores):
@@ -113,8 +112,7 @@ class ImageScores(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.conv2(F.relu(self.conv1(x))))
-        scores: Tensor = self.outer(F.adaptive_avg_pool2d(h, self.GRID).flatten(1))
-        return scores
+        return self.outer(F.adaptive_avg_pool2d(h, self.GRID).flatten(1))
 
 
 class SequenceScores(nn.Module):
@@ -139,5 +137,4 @@ class SequenceScores(nn.Module):
         ends = (real.sum(dim=1)[:, None] * steps).round().long()[:, None].expand(-1, h.shape[1], -1)
         sums = F.pad(h.cumsum(dim=2), (1, 0)).gather(2, ends)
         means = sums.diff(dim=2) / ends.diff(dim=2).clamp_min(1)
-        scores: Tensor = self.outer(means.flatten(1))
-        return scores
+        return self.outer(means.flatten(1))

@@ -210,8 +210,7 @@ class CRLTACMethod(Method):
         return on_sphere(expectation(self.every_projection(x), weights))
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        view: Tensor = self.channel(x, index=index, generator=generator)
-        return view
+        return self.channel(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """`AugmentationChannel.statistics` of samples."""

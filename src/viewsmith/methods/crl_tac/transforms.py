@@ -78,8 +78,7 @@ class Family(nn.Module):
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
         """Logits of the transformations, (B, M), of samples (B, ...), from a network of `score_network`."""
-        logits: Tensor = network(x)
-        return logits
+        return network(x)
 
     def score_network(self, channels: int, dims: int) -> nn.Module:
         """A network for the logits of scaled samples with `dims` dimensions, the first of size `channels`."""

@@ -128,8 +128,7 @@ class DiffAugMethod(PairMethod):
         y: Tensor = self.framework.encoder(x)
         if output == "representation":
             return y
-        z: Tensor = (self.framework.map_network if output == "map" else self.framework.head)(y)
-        return z
+        return (self.framework.map_network if output == "map" else self.framework.head)(y)
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         found = self.generated.warnings() + left_the_data(rows)

@@ -84,8 +84,7 @@ def model_of(features: Any) -> ViewsmithEstimator | None:
     entry = get("method", str(config.get("method", "")))
     if entry is None:
         raise InputError(f"{folder.config} is of the method {config.get('method')!r}, which has no encoder")
-    model: ViewsmithEstimator = entry.build._load(folder, config, {})  # type: ignore[attr-defined]
-    return model
+    return entry.build._load(folder, config, {})  # type: ignore[attr-defined]
 
 
 def _of_timm(name: str, layer: str | None, weights: str | None, channels: int) -> NetworkMaps:
@@ -387,10 +386,9 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             options["modality"] = modality
         if self.features == "pieces":
             return PieceSearch(max_parts=self.max_parts, seed=self.random_state)
-        search: Any = SEARCHES[kind](
+        return SEARCHES[kind](
             windows=self.windows, kinds=self.kinds, max_parts=self.max_parts or 1, seed=self.random_state, **options
         )
-        return search
 
 
 Discovery.__doc__ = with_shared(Discovery, Discovery.__doc__ or "")

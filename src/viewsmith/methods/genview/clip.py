@@ -127,8 +127,7 @@ class ClipMaps(nn.Module):
         size = self.size, self.size
         pixels = (x.float() * self.scale + self.center).clamp(0, 1).expand(-1, 3, -1, -1)
         if self.convolutional:
-            found: Tensor = self.model(_normalized(pixels, size, self.mean, self.std)).last_hidden_state
-            return found
+            return self.model(_normalized(pixels, size, self.mean, self.std)).last_hidden_state
         _, maps = clip_features(self.model, pixels, size, self.mean, self.std)
         return maps.movedim(3, 1)
 

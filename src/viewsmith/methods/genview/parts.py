@@ -479,8 +479,7 @@ class FeatureExtractor:
 
     @torch.no_grad()
     def _scaled(self, rows: Tensor) -> Tensor:
-        x: Tensor = self.scaler(rows.to(self.device))
-        return x
+        return self.scaler(rows.to(self.device))
 
 
 def describe_extractor(extractor: FeatureExtractor | None) -> dict[str, Any]:
@@ -524,8 +523,7 @@ def make_extractor(plan: AnyContext) -> FrozenMaps | None:
     if not uses_extractor(options.features, facts.modality):
         return None
     if plan.inputs is not None:
-        found: FrozenMaps | None = plan.inputs.maps
-        return found
+        return plan.inputs.maps
     return feature_maps(
         options.features, *scaling_of(facts.statistics), shape=facts.feature_shape, weights=facts.feature_weights
     )

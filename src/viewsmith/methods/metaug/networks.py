@@ -135,19 +135,16 @@ class SplitAlexNet(nn.Module):
         """Activations of the first convolution, (B, 48, ...)."""
         small = self.smallest == SMALLEST["small"]
         check_image_size(x, self.smallest, "enlarge them" if small else "enlarge them, or take the stem 'small'")
-        h: Tensor = self.conv1(x)
-        return h
+        return self.conv1(x)
 
     def maps(self, x: Tensor) -> Tensor:
         """The last feature map, (B, 128, 6, 6), or (B, 128, 2, 2) with the small stem."""
         h = self.conv2(self.pool(self.stem(x)))
         h = self.conv5(self.conv4(self.conv3(self.pool(h))))
-        maps: Tensor = self.resize(self.pool(h))
-        return maps
+        return self.resize(self.pool(h))
 
     def forward(self, x: Tensor) -> Tensor:
-        h: Tensor = self.fc7(self.fc6(self.maps(x).flatten(1)))
-        return h
+        return self.fc7(self.fc6(self.maps(x).flatten(1)))
 
 
 def _convolution(n_in: int, n_out: int, kernel: int, stride: int, padding: int) -> nn.Sequential:

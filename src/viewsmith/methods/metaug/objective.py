@@ -303,8 +303,7 @@ class BatchLosses(nn.Module):
         """`Terms.base_losses` with these weights."""
         given = {f"framework.{name}": value.clone() for name, value in self.state.items() if name not in weights}
         given |= {f"framework.{name}": value for name, value in weights.items()}
-        found: tuple[Tensor | None, Tensor] = functional_call(self, given, ())
-        return found
+        return functional_call(self, given, ())
 
 
 class BatchProjections(nn.Module):
@@ -321,8 +320,7 @@ class BatchProjections(nn.Module):
     def at(self, weights: Weights) -> Tensor:
         """z with these weights; only those of encoder and head are used."""
         given = {name: value for name, value in weights.items() if name.startswith(("encoder.", "head."))}
-        found: Tensor = functional_call(self, given, ())
-        return found
+        return functional_call(self, given, ())
 
 
 class PairContrast(Framework):

@@ -61,8 +61,7 @@ class UNet(nn.Module):
         h = self.down3(half)
         h = self.up2(torch.cat([half, enlarged(h, half.shape[2:])], dim=1))
         h = self.up1(torch.cat([full, enlarged(h, full.shape[2:])], dim=1))
-        raw: Tensor = self.last(h)
-        return raw
+        return self.last(h)
 
 
 class ResNetMap(nn.Module):
@@ -135,8 +134,7 @@ class SequenceMap(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.first(x)) * real_positions(x)[:, None]
-        raw: Tensor = self.last(F.relu(self.second(h)))
-        return raw
+        return self.last(F.relu(self.second(h)))
 
 
 class SpectralMap(nn.Module):

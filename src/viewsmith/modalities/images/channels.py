@@ -70,8 +70,7 @@ class Glass:
 
     def covered(self, image: np.ndarray) -> np.ndarray:
         """Which pixels of an image (H, W, 3) have color, or are dark, as stained tissue is, (H, W)."""
-        found: np.ndarray = (np.ptp(image, axis=2) > self.color) | (image.max(axis=2) < DARK * self.light)
-        return found
+        return (np.ptp(image, axis=2) > self.color) | (image.max(axis=2) < DARK * self.light)
 
 
 def check_photographs(part: str, channels: int, dtype: object, todo: str) -> None:

@@ -355,10 +355,8 @@ def timm_encoder(context: EncoderContext) -> nn.Module:
     try:
         for options in ANY_SIZE:
             with contextlib.suppress(TypeError):  # of a network that does not have them
-                sized: nn.Module = make(**options)
-                return sized
-        network: nn.Module = make()
-        return network
+                return make(**options)
+        return make()
     except RuntimeError as error:
         raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
 
