@@ -18,14 +18,18 @@ with one template it is the consensus motif of recordings (Kamgar et al. 2019); 
 al. 2015; LOST, Simeoni et al. 2021). Here both densities are Gaussians with full covariance.
 
 Symbols: z features of a window; P chosen windows; U all windows; n samples, m windows of a sample, d features.
+
+Features are arrays, or tensors on a GPU, on which their products are computed then; densities and scores are arrays.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from torch import Tensor
 
 #: Share of the covariance of all windows in that of the chosen ones, which may be fewer than the features.
 MIXED = 0.1
@@ -37,6 +41,41 @@ FAR = 3.0  # interquartile ranges above the upper quartile, where outliers begin
 LISTED = 0.1  # q-value of places on which searches in parts of the samples should agree
 STEADY = 0.9  # of the samples or parts, in which searches agree; with fewer the report says so
 CACHED = 2**13  # rows that stay in the cache of a CPU
+AT_ONCE = 2**19  # rows on a GPU
+
+Features = np.ndarray | Tensor
+
+
+def there(x: np.ndarray, z: Features) -> Any:
+    """An array beside features: on their GPU, if they are on one."""
+    return torch.from_numpy(np.ascontiguousarray(x)).to(z.device) if isinstance(z, Tensor) else x
+
+
+def here(x: Any) -> np.ndarray:
+    """Features, or what was computed of them, as an array."""
+    return x.cpu().numpy() if isinstance(x, Tensor) else x
+
+
+def rows_of(z: Features, at: np.ndarray | None = None) -> Iterator[tuple[int, Any]]:
+    """Where blocks of the rows of z (n, d) start, of all or of those `at` (m,), and the blocks in float64: as many rows
+    at once as stay in the cache of a CPU, for float64 takes twice the memory of all."""
+    step, at = AT_ONCE if isinstance(z, Tensor) else CACHED, None if at is None else there(at, z)
+    for start in range(0, len(z) if at is None else len(at), step):
+        rows = z[start : start + step] if at is None else z[at[start : start + step]]
+        yield start, rows.double() if isinstance(rows, Tensor) else rows.astype(np.float64)
+
+
+def of_rows(z: Features, value: Callable[[Any], Any]) -> np.ndarray:
+    """A value of each row of z (n, d), float64 (n,)."""
+    found = np.empty(len(z))
+    for start, rows in rows_of(z):
+        found[start : start + len(rows)] = here(value(rows))
+    return found
+
+
+def products(x: Any, y: Any) -> Any:
+    """The scalar product of each row of x with the same row of y, (n,)."""
+    return (x * y).sum(1) if isinstance(x, Tensor) else np.einsum("ij,ij->i", x, y)
 
 
 @dataclass(frozen=True)
@@ -59,13 +98,16 @@ class Gaussian:
         white = solve_triangular(self.factor, (z - self.mean).T, lower=True, check_finite=False)
         return np.asarray(-0.5 * (white**2).sum(0) - np.log(np.diag(self.factor)).sum())
 
-    def distance(self, z: np.ndarray) -> np.ndarray:
+    def distance(self, z: Features) -> np.ndarray:
         """Squared Mahalanobis distance from the mean of rows z (n, d), float64 (n,)."""
-        white, found = solve_triangular(self.factor, np.eye(len(self.mean)), lower=True).T, np.empty(len(z))
-        for start in range(0, len(z), CACHED):
-            rows = (z[start : start + CACHED] - self.mean) @ white
-            found[start : start + CACHED] = np.einsum("ij,ij->i", rows, rows)
-        return found
+        whitening = solve_triangular(self.factor, np.eye(len(self.mean)), lower=True).T
+        mean, white = there(self.mean, z), there(whitening, z)
+
+        def of(rows: Any) -> Any:
+            whitened = (rows - mean) @ white
+            return products(whitened, whitened)
+
+        return of_rows(z, of)
 
     @property
     def precision(self) -> np.ndarray:
@@ -82,16 +124,15 @@ class Moments:
     products: np.ndarray
 
     @classmethod
-    def of(cls, z: np.ndarray, kept: np.ndarray | None = None) -> "Moments":
-        """The moments of the kept rows of z (..., d); in blocks, because float64 takes twice the memory of all."""
+    def of(cls, z: Features, kept: np.ndarray | None = None) -> "Moments":
+        """The moments of the kept rows of z (..., d)."""
         z = z.reshape(-1, z.shape[-1])
-        at = np.arange(len(z)) if kept is None else np.flatnonzero(kept)
-        total, products = np.zeros(z.shape[1]), np.zeros((z.shape[1], z.shape[1]))
-        for start in range(0, len(at), CACHED):
-            rows = z[at[start : start + CACHED]].astype(np.float64)
-            total += rows.sum(0)
-            products += rows.T @ rows
-        return cls(float(len(at)), total, products)
+        at = None if kept is None else np.flatnonzero(kept)
+        total, squares = np.zeros(z.shape[1]), np.zeros((z.shape[1], z.shape[1]))
+        for _, rows in rows_of(z, at):
+            total += here(rows.sum(0))
+            squares += here(rows.T @ rows)
+        return cls(float(len(z) if at is None else len(at)), total, squares)
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(self.count + other.count, self.total + other.total, self.products + other.products)
@@ -129,9 +170,12 @@ class Whitening:
         """The arrays by name."""
         return {"mean": self.mean, "axes": self.axes}
 
-    def __call__(self, z: np.ndarray) -> np.ndarray:
+    def __call__(self, z: Any) -> Any:
         """Components (..., KEPT) of features (..., d), float32."""
-        rows, mean, axes = z.reshape(-1, z.shape[-1]), self.mean.astype(np.float32), self.axes.astype(np.float32)
+        mean, axes = (there(each.astype(np.float32), z) for each in (self.mean, self.axes))
+        rows = z.reshape(-1, z.shape[-1])
+        if isinstance(z, Tensor):
+            return ((rows - mean) @ axes).reshape(*z.shape[:-1], -1)
         found = np.empty((len(rows), axes.shape[1]), np.float32)
         for start in range(0, len(rows), CACHED):
             found[start : start + CACHED] = (rows[start : start + CACHED] - mean) @ axes
@@ -166,20 +210,21 @@ class Contrast:
         """Inverse of `arrays`."""
         return cls(*(Gaussian(arrays[f"{which}.mean"], arrays[f"{which}.factor"]) for which in ("chosen", "all")))
 
-    def __call__(self, z: np.ndarray) -> np.ndarray:
+    def __call__(self, z: Features) -> np.ndarray:
         """Scores (n,) of rows z (n, d): a quadratic function, z'Az + b'z + c, so that one product of matrices is enough
-        for both densities, in blocks that stay in the cache."""
+        for both densities."""
         p, u = self.chosen, self.all_windows
-        a, b = (u.precision - p.precision) / 2, p.precision @ p.mean - u.precision @ u.mean
-        zero, scores = np.zeros((1, len(b))), np.empty(len(z))
-        for start in range(0, len(z), CACHED):
-            rows = z[start : start + CACHED].astype(np.float64)
+        quadratic, linear = (u.precision - p.precision) / 2, p.precision @ p.mean - u.precision @ u.mean
+        a, b, zero = there(quadratic, z), there(linear, z), np.zeros((1, len(linear)))
+
+        def of(rows: Any) -> Any:
             product = rows @ a
             product += b
-            scores[start : start + CACHED] = np.einsum("ij,ij->i", product, rows)
-        return np.asarray(scores + p.log_density(zero) - u.log_density(zero))
+            return products(product, rows)
 
-    def of_kind(self, z: np.ndarray) -> np.ndarray:
+        return np.asarray(of_rows(z, of) + p.log_density(zero) - u.log_density(zero))
+
+    def of_kind(self, z: Features) -> np.ndarray:
         """Scores (n,) of rows z (n, d) as parts of the kind: the largest log p_P(z) less the largest log p_U(z), each
         with a covariance c >= 1 times as large. What is far from all windows is more probable under p_P than under
         p_U, wherever it is; here it has to be like the kind, and not only as far from everything as it is."""
@@ -232,14 +277,14 @@ def folds(n: int, seed: int, count: int = 4) -> np.ndarray:
     return np.random.default_rng(seed).permutation(n) % count
 
 
-def moments_by_fold(z: np.ndarray, kept: np.ndarray, fold: np.ndarray) -> list[Moments]:
+def moments_by_fold(z: Features, kept: np.ndarray, fold: np.ndarray) -> list[Moments]:
     """Moments of the kept rows of z (n, ..., d), by fold."""
     fold = fold.reshape(-1, *[1] * (kept.ndim - 1))
     return [Moments.of(z, kept & (fold == f)) for f in range(int(fold.max()) + 1)]
 
 
 def choose_windows(
-    z: np.ndarray,
+    z: Features,
     whole: np.ndarray,
     fold: np.ndarray,
     start: np.ndarray | None = None,
@@ -250,11 +295,12 @@ def choose_windows(
     """Choose the windows of each sample that look alike across samples, unlike windows in general: in rounds, the best
     are chosen, of the share `present` of the samples, and p_P is fitted to those of the other folds."""
     if start is None:
-        center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
-        start = ((z - center) ** 2).sum(-1).astype(np.float64)
+        counts = there(np.maximum(whole.sum(1), 1)[:, None, None], z)
+        center = (z * there(whole, z)[..., None]).sum(1, keepdims=True) / counts
+        start = here(((z - center) ** 2).sum(-1)).astype(np.float64)
     score = np.where(whole, start, -np.inf)
     everything = moments_by_fold(z, whole, fold)
-    by_fold = [z[fold == f].reshape(-1, z.shape[-1]) for f in range(len(everything))]
+    by_fold = [z[there(fold == f, z)].reshape(-1, z.shape[-1]) for f in range(len(everything))]
     chosen = np.zeros_like(whole)
     for _ in range(rounds or ROUNDS):
         best = np.argpartition(-score, count - 1, 1)[:, :count]
@@ -271,7 +317,7 @@ def choose_windows(
     return score, Contrast.of(sum(moments[1:], moments[0]), sum(everything[1:], everything[0]))
 
 
-def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[np.ndarray]) -> list[np.ndarray]:
+def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[Any]) -> list[np.ndarray]:
     """Scores of the windows of each fold under the contrast fitted on the chosen windows of the other folds."""
     all_windows = sum(everything[1:], everything[0])
     all_chosen = sum(chosen[1:], chosen[0])

@@ -45,13 +45,16 @@ from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.methods.discovery.contrast import (
     Contrast,
+    Features,
     Moments,
     Whitening,
     best_boxes,
     choose_windows,
     folds,
+    here,
     moments_by_fold,
     sized_boxes,
+    there,
 )
 
 WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
@@ -94,7 +97,7 @@ class Part:
     count: int = 1  # places in an image that it was fitted with
     border: float = 0.0  # cells around a window without a box that belong to its place
 
-    def window_scores(self, maps: np.ndarray) -> np.ndarray:
+    def window_scores(self, maps: Features) -> np.ndarray:
         """The score of every window as one of the kind, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
         whitening, contrast = self.windows
         z = whitened(whitening, maps, self.window)
@@ -103,7 +106,7 @@ class Part:
         plain = self.border > 0 or self.count > 1
         return (contrast(rows) if plain else contrast.of_kind(rows)).reshape(z.shape[:3])
 
-    def features(self, maps: np.ndarray, valid: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    def features(self, maps: Features, valid: np.ndarray, boxes: np.ndarray) -> np.ndarray:
         """Features (n, d) of the window in the middle of a box (n, 4) of each image."""
         middle = _in_the_middle(boxes, whole_windows(valid, self.window), self.window)
         corners = zip(*np.divmod(middle.reshape(len(maps), -1).argmax(1), middle.shape[2]), strict=True)
@@ -111,9 +114,9 @@ class Part:
         means = [
             own[top : top + k, left : left + k].mean((0, 1)) for own, (top, left) in zip(maps, corners, strict=True)
         ]
-        return self.windows[0](np.stack(means))
+        return here(self.windows[0](torch.stack(means) if isinstance(maps, Tensor) else np.stack(means)))
 
-    def posteriors(self, maps: np.ndarray) -> np.ndarray:
+    def posteriors(self, maps: Features) -> np.ndarray:
         """Probability of every cell to lie in the part, (n, h, w); of windows, the highest of those with the cell."""
         if not self.boxed:
             k = self.window - 1
@@ -129,41 +132,49 @@ class Cells:
     """The cells of images, whitened."""
 
     whitening: Whitening
-    z: np.ndarray  # components, (n, h, w, KEPT)
+    z: Features  # components, (n, h, w, KEPT)
     valid: np.ndarray  # bool (n, h, w)
     fold: np.ndarray  # of each image, (n,)
     every: list[Moments]  # of the valid cells of each fold
 
     @classmethod
-    def of(cls, maps: np.ndarray, valid: np.ndarray, fold: np.ndarray, whitening: Whitening | None = None) -> "Cells":
+    def of(cls, maps: Features, valid: np.ndarray, fold: np.ndarray, whitening: Whitening | None = None) -> "Cells":
         """The valid cells of maps (n, h, w, d), by default with a whitening of their own."""
         whitening = Whitening.of(Moments.of(maps, valid)) if whitening is None else whitening
         z = whitening(maps)
         return cls(whitening, z, valid, fold, moments_by_fold(z, valid, fold))
 
 
-def window_means(maps: np.ndarray, side: int) -> np.ndarray:
+def window_means(maps: Any, side: int) -> Any:
     """The mean features of every window of side x side cells, (n, h - side + 1, w - side + 1, d)."""
     # As they lie in memory, features of a cell beside each other: in an eighth of the time of maps of each feature.
-    columns = F.avg_pool2d(torch.from_numpy(maps).permute(0, 3, 1, 2), (side, 1), stride=1)
-    return np.asarray(F.avg_pool2d(columns, (1, side), stride=1).permute(0, 2, 3, 1))
+    columns = F.avg_pool2d(torch.as_tensor(maps).permute(0, 3, 1, 2), (side, 1), stride=1)
+    means = F.avg_pool2d(columns, (1, side), stride=1).permute(0, 2, 3, 1)
+    return means if isinstance(maps, Tensor) else np.asarray(means)
 
 
-def whitened(whitening: Whitening, maps: np.ndarray, side: int) -> np.ndarray:
+def blocks_of(maps: Features) -> list[slice]:
+    """Blocks of images: few, whose maps stay in the cache of a CPU, or more on a GPU."""
+    step = 16 * BLOCK if isinstance(maps, Tensor) else BLOCK
+    return [slice(start, start + step) for start in range(0, len(maps), step)]
+
+
+def whitened(whitening: Whitening, maps: Features, side: int) -> Any:
     """Components of all windows, (n, h - side + 1, w - side + 1, KEPT): means of those of cells, which are fewer than
     the features."""
-    return np.concatenate([window_means(whitening(maps[a : a + BLOCK]), side) for a in range(0, len(maps), BLOCK)])
+    means = [window_means(whitening(maps[some]), side) for some in blocks_of(maps)]
+    return torch.cat(means) if isinstance(maps, Tensor) else np.concatenate(means)
 
 
-def whole_components(maps: np.ndarray, free: np.ndarray, side: int) -> tuple[Whitening, np.ndarray, np.ndarray]:
+def whole_components(maps: Features, free: np.ndarray, side: int) -> tuple[Whitening, Any, np.ndarray]:
     """A whitening fitted to the windows of free cells, components of all windows, and which are of free cells."""
-    whole, blocks = whole_windows(free, side), [slice(a, a + BLOCK) for a in range(0, len(maps), BLOCK)]
+    whole, blocks = whole_windows(free, side), blocks_of(maps)
     first, *rest = (Moments.of(window_means(maps[some], side), whole[some]) for some in blocks)
     whitening = Whitening.of(sum(rest, first))
     return whitening, whitened(whitening, maps, side), whole
 
 
-def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
+def discover(maps: Features, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
     """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
     cells = Cells.of(maps, valid, folds(len(maps), seed))
     sides = with_progress(windows, "parts", len(windows), "windows", told=TOLD)
@@ -181,7 +192,7 @@ def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(window_means(valid[..., None].astype(np.float32), side)[..., 0] > 1 - 0.5 / side**2)
 
 
-def _solution(maps: np.ndarray, side: int, cells: Cells) -> Part:
+def _solution(maps: Features, side: int, cells: Cells) -> Part:
     """The part that windows of one side lead to (steps 1 to 4)."""
     valid = cells.valid
     whitening, z, whole = whole_components(maps, valid, side)
@@ -212,7 +223,7 @@ def agreement(held: np.ndarray, inside: np.ndarray) -> np.ndarray:
     return np.asarray((held * inside).sum((1, 2)) / np.maximum(area, 1e-12))
 
 
-def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
+def with_typical_size(part: Part, tried: Sequence[Part], maps: Features, free: np.ndarray, seed: int = 0) -> Part:
     """The part with cells fitted to boxes of its typical size, by all solutions that agree with it: by their windows,
     which are too small, and by their boxes, which may hold several parts."""
     cells = Cells.of(maps, free, folds(len(maps), seed), part.cells[0])
@@ -241,14 +252,15 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
     return dataclasses.replace(part, size=size, windows=(part.windows[0], of_windows), cells=(part.cells[0], of_cells))
 
 
-def agreement_of_halves(part: Part, maps: np.ndarray, free: np.ndarray, seed: int = 0) -> float:
+def agreement_of_halves(part: Part, maps: Features, free: np.ndarray, seed: int = 0) -> float:
     """Share of the images in which the windows that are found in two halves of `HALVES` images are at one place."""
     maps, free, k = maps[:HALVES], free[:HALVES], part.window
     half, whole = folds(len(maps), seed, 2), whole_windows(free, k)
     places = []
     for f in range(2):
         own = half == f
-        other = _solution(maps[own], k, Cells.of(maps[own], free[own], folds(int(own.sum()), seed)))
+        some = maps[there(own, maps)]
+        other = _solution(some, k, Cells.of(some, free[own], folds(int(own.sum()), seed)))
         scores = np.where(whole, other.window_scores(maps), -np.inf)
         places.append(np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2])))
     return float((abs(places[0] - places[1]).max(0) < k).mean())
@@ -301,14 +313,14 @@ def cell_posteriors(cells: Cells, inside: np.ndarray) -> tuple[np.ndarray, Contr
     posterior = np.empty(inside.shape)
     for f, (own_in, own_out) in enumerate(zip(ins, outs, strict=True)):
         contrast, own = Contrast.of(total_in - own_in, total_out - own_out), cells.fold == f
-        posterior[own] = expit(contrast(cells.z[own].reshape(-1, d)).reshape(-1, *inside.shape[1:]))
+        rows = cells.z[there(own, cells.z)].reshape(-1, d)
+        posterior[own] = expit(contrast(rows).reshape(-1, *inside.shape[1:]))
     return posterior, Contrast.of(total_in, total_out)
 
 
-def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def boxes_of(part: Part, maps: Features, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Up to `count` boxes of a part in each image, in cells, and their scores; empty and -inf if there is no other."""
-    if len(maps) > BLOCK:
-        blocks = [slice(a, a + BLOCK) for a in range(0, len(maps), BLOCK)]
+    if len(blocks := blocks_of(maps)) > 1:
         places = zip(*(boxes_of(part, maps[some], free[some], count) for some in blocks), strict=True)
         return [
             (np.concatenate(boxes), np.concatenate(scores)) for boxes, scores in (zip(*p, strict=True) for p in places)
@@ -366,7 +378,7 @@ def _in_the_middle(boxes: np.ndarray, whole: np.ndarray, side: int) -> np.ndarra
 
 
 def null_scores(
-    part: Part, maps: np.ndarray, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], count: int
+    part: Part, maps: Features, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], count: int
 ) -> np.ndarray:
     """Scores (m, count) of the best windows of images apart from their boxes: how good a window is that is no part."""
     whole, k = whole_windows(free, part.window), part.window
@@ -413,7 +425,7 @@ BORDER = 0.5  # cells around a small window that its features see, because patch
 PRESENT = 0.5  # of the images, to whose best windows a small kind is fitted
 
 
-def filling(maps: np.ndarray, free: np.ndarray, side: int, seed: int) -> Part:
+def filling(maps: Features, free: np.ndarray, side: int, seed: int) -> Part:
     """The kind that squares of one side lead to, up to `COUNT` in an image."""
     cells = Cells.of(maps, free, folds(len(maps), seed))
     whitening, z, whole = whole_components(maps, free, side)
@@ -459,7 +471,7 @@ def _covered(chosen: np.ndarray, side: int) -> np.ndarray:
 
 
 def small(
-    maps: np.ndarray, free: np.ndarray, side: int, seed: int, nothing: np.ndarray, count: int = 1
+    maps: Features, free: np.ndarray, side: int, seed: int, nothing: Features, count: int = 1
 ) -> tuple[Part, np.ndarray]:
     """The kind that windows of a few cells lead to, and the scores (m, count) of the best ones in `nothing`, maps of
     images with random phases; its consistency is the probability that the best window of an image has a higher score

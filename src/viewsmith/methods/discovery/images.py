@@ -16,7 +16,7 @@ from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.acceptance import Evidence
-from viewsmith.methods.discovery.contrast import Search
+from viewsmith.methods.discovery.contrast import Features, Search, here, there
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.channels import check_photographs, is_photograph
 from viewsmith.modalities.images.features import CELL, SAMPLED, Patches, fit_patches, sizes_fitting, unit_of
@@ -92,7 +92,7 @@ class ImageSearch(Search):
     image_size: int = 128
     features: Any = "patches"
     cache: str | None = None
-    device: torch.device = CPU  # where features are computed
+    device: torch.device = CPU  # where features are computed, and their products
     channels: int = 0
     dtype: str = ""
     dense: Callable[[np.ndarray], Tensor] | None = None
@@ -113,8 +113,7 @@ class ImageSearch(Search):
                 "each side, twice the smallest window"
             )
         windows = [side for side in windows if 2 * side <= min(maps.shape[1:3])]
-        least, most = (f(0, where=valid[..., None], initial=i) for f, i in ((maps.min, np.inf), (maps.max, -np.inf)))
-        if float((most - least).max()) < 1e-5:
+        if _range(maps, valid) < 1e-5:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):
@@ -175,7 +174,7 @@ class ImageSearch(Search):
         return max(self.max_parts, part.count)
 
     def _further(
-        self, rest: Rest, maps: np.ndarray, windows: list[int]
+        self, rest: Rest, maps: Features, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
         """A small kind, or one that fills what is left of the images, and scores of what is none. After a small
         kind the other is sought first, because whatever is rare in the images stands out from random phases. The
@@ -190,7 +189,7 @@ class ImageSearch(Search):
         return None, None
 
     def _small(
-        self, rest: Rest, maps: np.ndarray, windows: list[int]
+        self, rest: Rest, maps: Features, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
         """The small kind that stands out most from images with random phases."""
         drawn = rest.drawn(NULL)
@@ -201,7 +200,7 @@ class ImageSearch(Search):
         return max(clear, key=lambda found: found[0].evidence.gain, default=(None, None))
 
     def _filling(
-        self, rest: Rest, maps: np.ndarray, windows: list[int]
+        self, rest: Rest, maps: Features, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
         """The kind of the squares that agree best with their cells, if more than in images with random phases."""
         tried = [image_parts.filling(maps, rest.free, side, self.seed) for side in windows[:FILLED]]
@@ -214,7 +213,7 @@ class ImageSearch(Search):
         found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
         return part, image_parts.null_scores(part, maps, rest.free, found, self.max_parts)
 
-    def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
+    def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[Features, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
         self.channels, self.dtype = images.channels, images.dtype
         pixels = np.prod(sizes_fitting([images.shapes[i] for i in rows], self.image_size), 1).mean()
@@ -263,8 +262,8 @@ class ImageSearch(Search):
         return ImageSearch(windows=windows, reduction=reduction, **options)
 
     def _outstanding(
-        self, solutions: list[image_parts.Part], rest: Rest, maps: np.ndarray
-    ) -> tuple[image_parts.Part | None, np.ndarray]:
+        self, solutions: list[image_parts.Part], rest: Rest, maps: Features
+    ) -> tuple[image_parts.Part | None, Features]:
         """The windows that stand out most, if they recur, and their maps; for the first kind also of patches of twice
         the size."""
         windows, drawn = [part.window for part in solutions], rest.drawn(MORE)
@@ -396,7 +395,7 @@ class ImageSearch(Search):
             self._cached = images, MapCache(Path(self.cache), key, len(images), size)
         return self._cached[1]
 
-    def _maps(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
+    def _maps(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[Features, np.ndarray]:
         """Dense features (n, h, w, d) of images, padded to the largest, and which cells are of an image."""
         parts = []
         blocks, cache = self._sized(images, rows), self._cache(images)
@@ -405,7 +404,7 @@ class ImageSearch(Search):
             blocks, source_name, len(rows), "images", size=lambda item: len(item[0]), told=TOLD
         ):
             cells = size[0] // stride, size[1] // stride
-            own = None if cache is None else cache.read(rows[at], *cells)
+            own: Any = None if cache is None else cache.read(rows[at], *cells)
             if own is None:
                 assert self.dense is not None
                 maps = self.dense(np.stack([images.read(int(i), size) for i in rows[at]]))
@@ -416,18 +415,18 @@ class ImageSearch(Search):
                     raise InputError(
                         f"the features of images {name_list(rows[at].tolist())} have NaN or infinite values"
                     )
-                own = maps.detach().permute(0, 2, 3, 1).float().cpu().numpy()
+                own = maps.detach().permute(0, 2, 3, 1).float().to(self.device)
                 if cache is not None and own.shape[1:3] == cells:
-                    cache.write(rows[at], own)
-            parts.append((at, own))
+                    cache.write(rows[at], here(own))
+            parts.append((at, torch.as_tensor(own, device=self.device)))
         height, width = (max(own.shape[axis] for _, own in parts) for axis in (1, 2))
-        padded = np.zeros((len(rows), height, width, parts[0][1].shape[3]), np.float32)
+        padded = torch.zeros(len(rows), height, width, parts[0][1].shape[3], device=self.device)
         valid = np.zeros((len(rows), height, width), bool)
         while parts:
             at, own = parts.pop()
-            padded[at, : own.shape[1], : own.shape[2]] = own
+            padded[there(at, padded), : own.shape[1], : own.shape[2]] = own
             valid[at, : own.shape[1], : own.shape[2]] = True
-        return padded, valid
+        return here(padded) if self.device.type == "cpu" else padded, valid
 
     def checked(self, X: Any) -> ImageList:
         """Images like those that it was fitted on."""
@@ -464,6 +463,16 @@ class ImageSearch(Search):
                         box = _in_pixels(boxes[i] + around, valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0, outlier[i]))
         return self.with_q_values(np.array(found, PARTS), len(images))
+
+
+def _range(maps: Features, valid: np.ndarray) -> float:
+    """The largest range over images of a feature at one place."""
+    if isinstance(maps, Tensor):
+        outside = ~there(valid, maps)[..., None]
+        most, least = (maps.masked_fill(outside, -sign * np.inf).mul(sign).amax(0).mul(sign) for sign in (1, -1))
+    else:
+        least, most = (f(0, where=valid[..., None], initial=i) for f, i in ((maps.min, np.inf), (maps.max, -np.inf)))
+    return float((most - least).max())
 
 
 def _in_pixels(box: np.ndarray, valid: np.ndarray, shape: tuple[int, int]) -> tuple[int, int, int, int]:

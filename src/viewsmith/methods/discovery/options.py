@@ -43,7 +43,7 @@ class DiscoveryOptions:
     """Images: a folder in which the features are kept in a file, computed once for `fit`, `locate` and `crops`, and
     reused after a stop. For 10,000 images of 96 x 128 pixels it takes 2 GB."""
     device: str = "auto"
-    """Images: where features are computed, auto (a GPU, if there is one), cpu or cuda."""
+    """Images: where features are computed and searched, auto (a GPU, if there is one), cpu or cuda."""
     image_size: Annotated[int, Bounds(ge=32)] = 128
     """Images: longer side to which they are reduced, in pixels (default: 128).
 
