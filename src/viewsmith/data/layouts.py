@@ -1,13 +1,14 @@
-"""Tables of other layouts: rows that are genes, proteins or moments, and the line of code or options that makes samples
-of them."""
+"""Tables of other layouts: rows that are genes, proteins, moments or events, and the line of code or options that makes
+samples of them."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, one_line, quoted, warn
 from viewsmith.data.places import extension_of
+from viewsmith.data.text_lines import lines_of_text
 from viewsmith.data.unread import Format, command, quoted_path, sentence
 
 _TRANSPOSED = {
@@ -98,14 +99,74 @@ def moments_of(frame: Any) -> tuple[str, str] | None:
     return None
 
 
-def warn_moments(frame: Any, source_name: str) -> None:
-    """Warn of a table whose rows are moments of recordings, and which is read as one of samples."""
-    if (found := moments_of(frame)) is not None:
+def warn_rows(frame: Any, roles: Mapping[str, str], source_name: str) -> None:
+    """Warn of a table whose rows are moments of recordings, events of cases, or several of a subject, and which is
+    read as one of samples."""
+    import pandas as pd
+
+    dates = [name for name, role in roles.items() if role == "date"]
+    text = [name for name in dates if frame[name].dtype.kind not in "iufM"]
+    known = {name: pd.to_datetime(frame[name], format="ISO8601", errors="coerce", utc=True) for name in text}
+    if (found := moments_of(frame.assign(**known))) is not None:
         time, name = (quoted(one_line(each, 40)) for each in found)
         warn(
             f"{source_name}: rows are taken as samples, but they may be moments of recordings, by {found[1]} and "
             f"{found[0]}: --modality series --time {time} --id {name} takes recordings as samples"
         )
+        return
+    if (case := _case_of(frame)) is None:
+        return
+    said = f"{source_name}: {one_line(case, 40)} has {frame[case].nunique():,} values in {len(frame):,} rows"
+    kinds = [name for name, role in roles.items() if role == "category" and _ACTIVITY.fullmatch(name)]
+    if dates and kinds:
+        time = max(dates, key=lambda name: len(frame[[case, name]].drop_duplicates()))
+        warn(
+            f"{said}: rows are taken as samples, but they may be events of cases, which numbers of "
+            f"{one_line(kinds[0], 40)} and of what follows it tell: {_counting(source_name, case, kinds[0], time)}"
+        )
+        return
+    name, left_out = quoted(one_line(case, 40)), roles[case] in ("identifier", "drop")
+    leave = "" if left_out else f", --drop {name} leaves it out"
+    warn(
+        f"{said}, and is {'left out' if left_out else 'a feature'}: --groups {name} --split-groups keeps the rows of "
+        f"each on one side of the split{leave}"
+    )
+
+
+_CASE = re.compile(
+    r"(?i)(.*[\W_])?(case|session|trace|visitor|user|customer|client|subject|patient|person|participant|respondent|"
+    r"household|donor|animal|mouse|volunteer|individual)([\W_]*(id|no|nr|num|number|name|concept.name))?"
+)
+_ACTIVITY = re.compile(r"(?i)(.*[\W_])?(activity|event|action|task|page)([\W_]?(name|type))?|concept.name")
+LEAST_EVENTS = 2  # of a case in the mean
+
+
+def _case_of(frame: Any) -> str | None:
+    """The column of a table that is named as cases or subjects are, and tells them in several rows each."""
+    for name in frame.columns:
+        if not _CASE.fullmatch(str(name)) or frame[name].dtype.kind in "fbM":
+            continue
+        different = frame[name].nunique()
+        if 2 < different <= len(frame) / LEAST_EVENTS:
+            return str(name)
+    return None
+
+
+def _counting(source_name: str, case: str, activity: str, time: str) -> str:
+    """The line that writes a table of cases: how often values of a column are in each, and follow one another."""
+    path, names = Path(source_name), (case, activity, time)
+    text = None if path.suffix == ".parquet" else lines_of_text(path)
+    if any(quoted_path(name) != f"'{name}'" for name in names) or (text is None and path.suffix != ".parquet"):
+        return "count them for each case (pandas.crosstab)"
+    read = "parquet({path})" if text is None else f"csv({{path}}, sep={text.separator!r})"
+    case, activity, time = (name.replace("{", "{{").replace("}", "}}") for name in names)
+    code = (
+        f"import pandas as pd; d = pd.read_{read}; w = pd.to_datetime(d['{time}'], utc=True, format='mixed'); "
+        f"d = d.iloc[w.argsort(kind='stable')]; c, a = d['{case}'], d['{activity}'].astype(str); "
+        "p = a + ' > ' + a.groupby(c).shift(-1); pd.crosstab(c, a).join(pd.crosstab(c, p)).fillna(0)"
+        ".to_csv({out}, index_label='case')"
+    )
+    return command(path, Format("", code, suffix="_cases.csv"))
 
 
 def names_of_times(names: Iterable[str]) -> list[str]:
@@ -128,8 +189,8 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
     ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
     named = [name for name in ids if re.search("(?i)id$|user|subject|patient|person|session|trial|record|series", name)]
     ids = named or [name for name in ids if name in text]
-    flags = f"--time {one_line(times[0], 40)}" + (f" --id {one_line(ids[0], 40)}" if ids else "")
+    flags = f"--time {quoted(one_line(times[0], 40))}" + (f" --id {quoted(one_line(ids[0], 40))}" if ids else "")
     raise InputError(
         f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
-        f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {times[0]})"
+        f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {quoted(times[0])})"
     )

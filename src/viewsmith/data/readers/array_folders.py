@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
 from viewsmith.data.layouts import names_of_times
 from viewsmith.data.options import DataOptions
@@ -126,7 +126,7 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
             if time is None and len(channels) > 1 and (ordered := in_order(frame, channels)) is not None:
                 warn(
                     f"{file}: column {ordered} is in order in all {len(frame):,} rows, as times and wave numbers are, "
-                    f"and is taken as a channel: if it is one of these, --time {one_line(ordered, 40)}"
+                    f"and is taken as a channel: if it is one of these, --time {quoted(one_line(ordered, 40))}"
                 )
         if absent := [name for name in (*channels, time) if name is not None and name not in frame.columns]:
             raise InputError(

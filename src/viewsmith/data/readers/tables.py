@@ -36,7 +36,7 @@ from viewsmith.data.labels import (
     warn_leaks,
     without_label,
 )
-from viewsmith.data.layouts import refuse_proteins, transposing, warn_moments
+from viewsmith.data.layouts import refuse_proteins, transposing, warn_rows
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
@@ -132,7 +132,7 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         refuse_proteins(Path(source_name), list(features.columns))
     roles = choose_roles(features, given, source_name)
     if not given:
-        warn_moments(features, source_name)
+        warn_rows(features, roles, source_name)
     _check_genes(features, roles, source_name)
     if request.label is None:
         features_named = {name: role for name, role in roles.items() if name not in given and role not in LEFT_OUT}

@@ -184,15 +184,22 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
 
 
 def sequences_of(column: pd.Series) -> Alphabet | None:
-    """The alphabet of a text column of sequences of DNA or proteins; None for another column."""
+    """The alphabet of a text column of sequences of DNA or proteins; None for another column. Short ones are told if
+    all have one length, as windows around a site, in which its letter may be small and _ stand beyond an end."""
     texts = column.dropna().astype(str).iloc[:SAMPLE]
+    if not len(texts) or texts.nunique() < len(texts) / 2:
+        return None
+    length = texts.str.len()
+    aligned = len(texts) >= FEW_ROWS and length.nunique() == 1 and length.iloc[0] >= WINDOW
+    if aligned:
+        texts = texts.str.strip("_").where(lambda text: text.str.count("[a-z]") != 1, lambda text: text.str.upper())
     letters = letters_of("".join(texts).encode("ascii", "replace"))
     alphabet = alphabet_of(letters)
-    if not len(texts) or texts.str.len().median() < SEQUENCE or not alphabet.known[letters].all():
+    if (length.median() < SEQUENCE and not aligned) or not alphabet.known[letters].all():
         return None
-    if texts.nunique() < len(texts) / 2 or not all(text.isupper() or text.islower() for text in texts):
-        return None
-    return alphabet
+    cases = all(text.isupper() or text.islower() or not text for text in texts)
+    words = length.median() < SEQUENCE and texts.str.islower().any()
+    return alphabet if cases and not words else None
 
 
 def warn_letters(column: pd.Series, role: str, source_name: str) -> bool:
@@ -207,19 +214,38 @@ def warn_letters(column: pd.Series, role: str, source_name: str) -> bool:
     return True
 
 
-def warn_lists(column: pd.Series, role: str, source_name: str) -> bool:
-    """Warn of a text column whose cells are lists of numbers, such as the pixels of an image; whether it is one."""
+_NO_MARKS = ".strip('[]()').replace(',', ' ')"
+_LIST = r"[\[(]?[\d\s.,;eE+-]+[\])]?"
+
+
+def numbers_in(column: pd.Series) -> pd.Series | None:
+    """How many numbers each of the first cells of a text column has, if all are lists of them; None for others."""
     cells = column.dropna().astype(str).iloc[:SAMPLE]
-    counts = {len(cell.split()) for cell in cells}
-    if len(counts) != 1 or min(counts) < 4 or not cells.str.fullmatch(r"[\d\s.eE+-]+").all():
-        return False
-    name = one_line(column.name, 60)
-    warn(
-        f"{source_name}: column {name} has lists of {min(counts):,} numbers, and is {outcome(role)[0]}: to use them, "
-        f"np.savez('x.npz', X=np.array([cell.split() for cell in table['{name}']], float)), and give x.npz (images: "
-        ".reshape(-1, H, W).astype(np.uint8))"
-    )
-    return True
+    if not len(cells) or not cells.str.fullmatch(_LIST).all():
+        return None
+    counts = cells.str.replace(r"[^\d.eE+-]+", " ", regex=True).str.split().map(len)
+    listed = cells.str.match(r"[\[(]").all() or (counts.nunique() == 1 and not cells.str.contains("[,;]").any())
+    return counts if listed and counts.median() >= 4 else None
+
+
+def warn_lists(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str) -> list[str]:
+    """Warn of text columns whose cells are lists of numbers, such as the pixels of an image or the points of a
+    recording; the names of these columns."""
+    counts = {name: found for name in roles if (found := numbers_in(frame[name])) is not None}
+    if not counts:
+        return []
+    first, numbers = next(iter(counts.items()))
+    fewest, most, name = int(numbers.min()), int(numbers.max()), one_line(first, 60)
+    plain = _NO_MARKS if str(frame[first].dropna().iloc[0])[:1] in "[(" else ""
+    lists, n = f"[cell{plain}.split() for cell in table['{name}']]", f"{fewest:,} to " * (fewest < most) + f"{most:,}"
+    said = f"column {name} has lists of {n} numbers, and is"
+    if len(counts) > 1:
+        said = f"columns {name_list(list(counts), 1)} have lists of {n} numbers, and are"
+    way = f"X=np.array({lists}, float)), and give x.npz (images: .reshape(-1, H, W).astype(np.uint8))"
+    if fewest < most:
+        way = f"X=pd.DataFrame({lists}).to_numpy(float)[:, None]), and give x.npz --modality series"
+    warn(f"{source_name}: {said} {outcome(roles[first])[0]}: to use them, np.savez('x.npz', {way}")
+    return list(counts)
 
 
 #: Roles that a user can give.
@@ -229,6 +255,7 @@ LEFT_OUT: tuple[Role, ...] = ("identifier", "constant", "drop")
 CATEGORIES = 40  # most values of a category, as in skrub
 COVERED = 0.9  # of the rows, by the frequent values of a category with more values than that
 SEQUENCE = 16  # letters of a sequence at least: shorter ones may be words or codes
+WINDOW = 5  # or at least, if all have one length
 SENTENCE = 8  # words in the mean, from which on texts that are all different are more than names
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier
 NEARLY_NUMBERS = 0.9  # of the cells of a text column are numbers: the others are probably mistakes
@@ -281,6 +308,7 @@ def choose_roles(
                 f"{join_names(get_args(GivenRole))}"
             )
     roles: dict[str, Role] = {}
+    texts: dict[str, Role] = {}
     nearly: dict[str, NearlyNumbers] = {}
     for name in frame.columns:
         try:
@@ -290,11 +318,12 @@ def choose_roles(
             continue
         if name in given or roles[name] not in ("category", "text", "identifier"):
             continue
-        is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
+        if pd.api.types.is_string_dtype(frame[name].dropna().dtype):
+            texts[name] = roles[name]
+    lists = warn_lists(frame, texts, source_name)
+    for name in [name for name in texts if name not in lists]:
         # One warning of a column is enough.
-        if is_text and not any(
-            warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_lists, warn_marked_numbers)
-        ):
+        if not any(warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_marked_numbers)):
             warn_mostly(frame[name], roles[name], source_name)
     if len(nearly) > 1:
         first, fault = next(iter(nearly.items()))

@@ -1,0 +1,95 @@
+"""Tables whose rows are no samples: events of cases, moments with text as dates, several rows of a subject."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_data_unread import advised
+
+from viewsmith.data import load_dataset
+
+rng = np.random.default_rng(0)
+CASES = 12
+
+
+@pytest.fixture
+def log():
+    """Events of cases: their activities, in order of time, cases mixed."""
+    rows = [
+        {"case:concept:name": f"c{i}", "concept:name": name, "due": f"2020-03-{i + 1:02d}", "cost": float(k)}
+        for i in range(CASES)
+        for k, name in enumerate(["open", *["check"] * (1 + i % 2), "close"])
+    ]
+    frame = pd.DataFrame(rows).assign(at=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(rows)), unit="h"))
+    return frame.sample(frac=1, random_state=0)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_events_of_cases_are_told(tmp_path, monkeypatch, log, suffix):
+    path = tmp_path / f"log{suffix}"
+    if suffix == ".parquet":
+        log.to_parquet(path)
+    else:
+        log.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+    with pytest.warns(UserWarning, match="12 values in 42 rows.* may be events of cases") as said:
+        load_dataset(path)
+    _, code, out, _ = advised(next(str(w.message) for w in said if "events" in str(w.message)))
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    found = pd.read_csv(out).set_index("case")
+    assert len(found) == CASES and found["check"].tolist() == [1 + int(name[1:]) % 2 for name in found.index]
+    assert set(found) == {"open", "check", "close", "open > check", "check > check", "check > close"}
+    assert (found["check > check"] == found["check"] - 1).all() and (found["open > check"] == 1).all()
+
+
+def test_dates_that_are_text_are_moments(tmp_path, recwarn):
+    at = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.tile(np.arange(20), 3), unit="h")
+    pd.DataFrame({"site": np.repeat(["b", "a", "c"], 20), "at": at, "v": rng.normal(size=60)}).to_csv(
+        tmp_path / "m.csv"
+    )
+    load_dataset(tmp_path / "m.csv")
+    assert any("--modality series --time at --id site" in str(w.message) for w in recwarn)
+
+
+@pytest.mark.parametrize(("values", "left_out"), [("s", True), (0, False)])
+def test_rows_of_subjects_are_told(tmp_path, recwarn, values, left_out):
+    subject = rng.permutation(np.repeat(np.arange(10), 8))
+    frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
+    frame["Subject ID"] = [f"s{i}" for i in subject] if values else subject
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    load_dataset(tmp_path / "t.csv")
+    (said,) = [str(w.message) for w in recwarn if "Subject ID" in str(w.message)]
+    assert "Subject ID has 10 values in 80 rows" in said and "--groups 'Subject ID' --split-groups" in said
+    recwarn.clear()
+    load_dataset(tmp_path / "t.csv", groups="Subject ID", split_by_groups=True)
+    load_dataset(tmp_path / "t.csv", drop=["Subject ID"])
+    frame.iloc[::8].to_csv(tmp_path / "t.csv", index=False)
+    load_dataset(tmp_path / "t.csv", columns={"a": "numeric"})
+    assert not any("Subject ID" in str(w.message) for w in recwarn)
+
+
+def test_short_sequences_of_one_length_are_told(tmp_path, recwarn):
+    letters = np.array(list("ACDEFGHIKLMNPQRSTVWY"))
+    windows = ["".join(row) for row in letters[rng.integers(0, 20, (40, 9))]]
+    around = ["__" + text[:2] + text[2].lower() + text[3:] for text in windows]
+    words = ["PLANET", "DRIVER", "BOUGHS"] * 13 + ["JUMPED"]
+    for name, texts in (("w", windows), ("s", around), ("t", words)):
+        pd.DataFrame({"site": texts, "v": rng.normal(size=40)}).to_csv(tmp_path / f"{name}.csv", index=False)
+    for name, told in (("w", True), ("s", True), ("t", False)):
+        recwarn.clear()
+        load_dataset(tmp_path / f"{name}.csv")
+        assert any("--modality proteins takes them" in str(w.message) for w in recwarn) == told
+
+
+def test_lists_of_unequal_lengths_are_told_once(tmp_path, recwarn, monkeypatch):
+    lists = [str(rng.normal(size=rng.integers(8, 12)).round(3).tolist()) for _ in range(30)]
+    table = pd.DataFrame({"mag": lists, "err": lists, "v": rng.normal(size=30)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    load_dataset(tmp_path / "t.csv")
+    (said,) = [str(w.message) for w in recwarn if "lists" in str(w.message)]
+    assert "columns mag and 1 more have lists of 8 to 11 numbers, and are read as text" in said and said.endswith(
+        "x.npz --modality series"
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(said[said.index("np.savez") : said.index(", and give")], {"np": np, "pd": pd, "table": table})
+    data = load_dataset("x.npz", modality="series")
+    assert data.x.shape[:2] == (30, 1) and np.isnan(data.x).sum() == sum(data.x.shape[2] - len(eval(x)) for x in lists)
