@@ -66,7 +66,6 @@ class DINO(Framework):
         Running mean of the teacher's scores.
     """
 
-    center: Tensor
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "last_layer"}
 
     temperature: Temperature = 0.1
@@ -97,7 +96,7 @@ class DINO(Framework):
         self.last_layer_copy = momentum_copy(self.last_layer)
         self.teacher_temperature, self.first_teacher_temperature = teacher_temperature, first_teacher_temperature
         self.center_momentum, self.warmup = center_momentum, warmup
-        self.register_buffer("center", torch.zeros(out_dim))
+        self.center = nn.Buffer(torch.zeros(out_dim))
 
     @classmethod
     def build(

@@ -57,8 +57,6 @@ class LeJEPA(Framework):
         Seed, and number of draws so far.
     """
 
-    stream: Tensor
-
     sigreg_weight: Fraction = 0.05
     n_slices: Annotated[int, Bounds(ge=1)] = 1024
     n_knots: Annotated[int, Bounds(ge=2)] = 17
@@ -66,7 +64,7 @@ class LeJEPA(Framework):
     def __init__(self, encoder: nn.Module, head: nn.Module, *, seed: int | None = None, **options: Any) -> None:
         super().__init__(encoder, head, **options)
         first = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
-        self.register_buffer("stream", torch.tensor([first, 0]))
+        self.stream = nn.Buffer(torch.tensor([first, 0]))
         # The buffer, and the seed and draws of the first process: reading them in each step would wait for a GPU.
         self.address: tuple[Tensor, int, int] | None = None
         self.register_load_state_dict_post_hook(_forget_address)

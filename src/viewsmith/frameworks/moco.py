@@ -56,10 +56,6 @@ class MoCo(base.Framework):
         Position of the oldest key.
     """
 
-    keys: Tensor
-    key_ids: Tensor
-    pointer: Tensor
-
     largest_queue = 65_536
     temperature: base.Temperature = 0.2
     momentum: base.Fraction = 0.999
@@ -77,9 +73,9 @@ class MoCo(base.Framework):
         super().__init__(encoder, head, **options)
         check(queue >= 1, "queue", queue, "at least 1")
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-        self.register_buffer("keys", base.random_keys((queue, base.head_width(head, width)), generator))
-        self.register_buffer("key_ids", torch.full((queue,), -1))
-        self.register_buffer("pointer", torch.tensor(0))
+        self.keys = nn.Buffer(base.random_keys((queue, base.head_width(head, width)), generator))
+        self.key_ids = nn.Buffer(torch.full((queue,), -1))
+        self.pointer = nn.Buffer(torch.tensor(0))
 
     @classmethod
     def build(

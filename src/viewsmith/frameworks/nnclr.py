@@ -39,8 +39,6 @@ class NNCLR(base.PredictorFramework):
     """NNCLR: the prediction for a view and the earlier projection nearest to the other view are a positive pair,
     predictions for other samples the negatives."""
 
-    keys: Tensor  # the queue, (K, d), rows of length 1
-    pointer: Tensor  # position of the oldest projection, int64 ()
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     largest_queue = 98_304  # as published
     temperature: base.Temperature = 0.1
@@ -58,8 +56,9 @@ class NNCLR(base.PredictorFramework):
     ) -> None:
         super().__init__(encoder, head, predictor, **options)
         check(queue >= 1, "queue", queue, "at least 1")
-        self.register_buffer("keys", base.random_keys((queue, base.head_width(head, width)), generator))
-        self.register_buffer("pointer", torch.tensor(0))
+        # The queue of earlier projections, (K, d), rows of length 1, and the position of the oldest one.
+        self.keys = nn.Buffer(base.random_keys((queue, base.head_width(head, width)), generator))
+        self.pointer = nn.Buffer(torch.tensor(0))
 
     @classmethod
     def build(

@@ -24,18 +24,16 @@ class SupCon(Framework):
     """SupCon: supervised SimCLR, all views of a class attract; `labels`, int64 (n,), are not saved with weights."""
 
     reads_labels = True
-    labels: Tensor
-
     temperature: Temperature = 0.1
 
     def __init__(self, encoder: nn.Module, head: nn.Module, labels: Tensor | None = None, **options: Any) -> None:
         super().__init__(encoder, head, **options)
-        self.register_buffer("labels", torch.zeros(0, dtype=torch.int64), persistent=False)
+        self.labels = nn.Buffer(torch.zeros(0, dtype=torch.int64), persistent=False)
         if labels is not None:
             self.read_labels(labels)
 
     def read_labels(self, labels: Tensor) -> None:
-        self.labels = labels.to(self.labels.device)
+        self.labels = nn.Buffer(labels.to(self.labels.device), persistent=False)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.sup_con`; `progress` has no effect."""

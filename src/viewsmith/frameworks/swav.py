@@ -65,9 +65,6 @@ class SwAV(base.Framework):
         Position of the oldest projection in the queue, and number of projections in it.
     """
 
-    keys: Tensor
-    pointer: Tensor
-    filled: Tensor
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
     temperature: base.Temperature = 0.1
@@ -94,9 +91,9 @@ class SwAV(base.Framework):
         self.prototypes = nn.Linear(d, prototypes, bias=False)
         self.epsilon, self.iterations, self.queue = epsilon, iterations, queue
         if queue:
-            self.register_buffer("keys", torch.zeros(2, queue, d))
-            self.register_buffer("pointer", torch.tensor(0))
-            self.register_buffer("filled", torch.tensor(0))
+            self.keys = nn.Buffer(torch.zeros(2, queue, d))
+            self.pointer = nn.Buffer(torch.tensor(0))
+            self.filled = nn.Buffer(torch.tensor(0))
 
     @classmethod
     def build(

@@ -66,10 +66,6 @@ class FeatureMemory(nn.Module):
         `negatives` is larger than `size`, there are fewer than two views, or the momentum is out of range.
     """
 
-    keys: Tensor
-    ids: Tensor
-    pointer: Tensor
-
     def __init__(
         self,
         views: int,
@@ -93,10 +89,10 @@ class FeatureMemory(nn.Module):
         )
         check_fraction("momentum", momentum)
         self.negatives, self.kind, self.per_sample, self.momentum = negatives, kind, per_sample, momentum
-        self.register_buffer("keys", random_keys((views, size, width), generator))
+        self.keys = nn.Buffer(random_keys((views, size, width), generator))
         ids = torch.arange(size) if kind == "bank" else torch.full((size,), -1)
-        self.register_buffer("ids", ids.expand(views, size).clone())
-        self.register_buffer("pointer", torch.tensor(0))
+        self.ids = nn.Buffer(ids.expand(views, size).clone())
+        self.pointer = nn.Buffer(torch.tensor(0))
 
     @torch.no_grad()
     def draw(self, batch: int, ids: Tensor | None, generator: torch.Generator | None = None) -> Draw:

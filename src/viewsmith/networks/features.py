@@ -101,9 +101,6 @@ class PatchResponses(nn.Module):
         Centers times regions, those of maxima included. The responses of one region are neighbors.
     """
 
-    filters: Tensor
-    offset: Tensor
-
     def __init__(
         self,
         channels: int,
@@ -124,8 +121,8 @@ class PatchResponses(nn.Module):
         self.regions = min(regions[0], self.places[0]), min(regions[1], self.places[1])
         self.maxima = [(min(number, self.places[0]), min(number, self.places[1])) for number in maxima]
         self.n_features = centers * sum(rows * columns for rows, columns in (self.regions, *self.maxima))
-        self.register_buffer("filters", torch.zeros(centers, channels, height, width))
-        self.register_buffer("offset", torch.zeros(centers))
+        self.filters = nn.Buffer(torch.zeros(centers, channels, height, width))
+        self.offset = nn.Buffer(torch.zeros(centers))
 
     def block_size(self, x: Tensor) -> int:
         """Number of samples whose responses are computed at once."""

@@ -31,32 +31,22 @@ class ProjectedFeatures(nn.Module):
     classifier that standardizes them does not amplify the last ones. `appended` principal components of the features
     tell what views of few samples do not."""
 
-    center: Tensor  # (d,): of the features of samples, as the scale
-    scale: Tensor
-    basis: Tensor  # (d, p): what views of samples span, if features are reduced while weights are solved for
-    spanned: Tensor  # p; d if features are not reduced
-    axes: Tensor
-    length: Tensor
-    weights: Tensor  # (d, width): of the standardized features
-    correlation: Tensor  # (width,): of two views of a sample; 0 before it is known
-    kept: Tensor  # number of columns that are used, the first ones
-    constant: Tensor  # a last column, the same for all samples; 0: there is none
-
     def __init__(self, features: Features, width: int, appended: int = 0) -> None:
         super().__init__()
         d = features.n_features
         self.features, self.width = features, min(width, d, SPANNING)
-        self.register_buffer("center", torch.zeros(d))
-        self.register_buffer("scale", torch.ones(d))
+        self.center = nn.Buffer(torch.zeros(d))  # of the features of samples, as the scale
+        self.scale = nn.Buffer(torch.ones(d))
         self.varies = True
-        self.register_buffer("basis", torch.zeros(d, min(d, SPANNING) if d > FEW else 0))
-        self.register_buffer("spanned", torch.tensor(d))
-        self.register_buffer("weights", torch.zeros(d, self.width))
-        self.register_buffer("axes", torch.zeros(d, min(appended, d, SPANNING)))
-        self.register_buffer("length", torch.ones(()))
-        self.register_buffer("correlation", torch.zeros(self.width))
-        self.register_buffer("kept", torch.tensor(self.width))
-        self.register_buffer("constant", torch.zeros(()))
+        # What views of samples span, if features are reduced while weights are solved for.
+        self.basis = nn.Buffer(torch.zeros(d, min(d, SPANNING) if d > FEW else 0))
+        self.spanned = nn.Buffer(torch.tensor(d))  # d if features are not reduced
+        self.weights = nn.Buffer(torch.zeros(d, self.width))  # of the standardized features
+        self.axes = nn.Buffer(torch.zeros(d, min(appended, d, SPANNING)))
+        self.length = nn.Buffer(torch.ones(()))
+        self.correlation = nn.Buffer(torch.zeros(self.width))  # of two views of a sample; 0 before it is known
+        self.kept = nn.Buffer(torch.tensor(self.width))  # number of columns that are used, the first ones
+        self.constant = nn.Buffer(torch.zeros(()))  # a last column, the same for all samples; 0: there is none
 
     @property
     def n_components(self) -> int:

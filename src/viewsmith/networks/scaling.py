@@ -30,17 +30,12 @@ class Scaler(nn.Module):
         d.
     """
 
-    center: Tensor
-    scale: Tensor
-    fill: Tensor
-    varies: Tensor
-
     def __init__(self, n_features: int) -> None:
         super().__init__()
-        self.register_buffer("center", torch.zeros(n_features))
-        self.register_buffer("scale", torch.ones(n_features))
-        self.register_buffer("fill", torch.zeros(n_features))
-        self.register_buffer("varies", torch.ones(n_features, dtype=torch.bool))
+        self.center = nn.Buffer(torch.zeros(n_features))
+        self.scale = nn.Buffer(torch.ones(n_features))
+        self.fill = nn.Buffer(torch.zeros(n_features))
+        self.varies = nn.Buffer(torch.ones(n_features, dtype=torch.bool))
 
     @torch.no_grad()
     def fit(self, x: Tensor | RowSource, scaling: Scaling) -> Literal["standard", "global", "none"]:
@@ -96,13 +91,10 @@ class PrincipalAxes(nn.Module):
     Rows of width k, where k is less than d, are coordinates on the axes already and stay as they are.
     """
 
-    mean: Tensor
-    axes: Tensor
-
     def __init__(self, n_features: int, n_components: int) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.zeros(n_features))
-        self.register_buffer("axes", torch.zeros(n_features, n_components))
+        self.mean = nn.Buffer(torch.zeros(n_features))
+        self.axes = nn.Buffer(torch.zeros(n_features, n_components))
 
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> "Axes":
@@ -359,9 +351,6 @@ class SkipCoordinates(nn.Module):
     """Leading principal coordinates of rows, (n, d) to (n, k), that training can lose; rotated, so that standardized
     last axes are no amplified noise; `length` is their root mean square or (`unit`) each row's."""
 
-    mean: Tensor
-    axes: Tensor
-
     def __init__(
         self,
         n_features: int,
@@ -374,8 +363,8 @@ class SkipCoordinates(nn.Module):
     ) -> None:
         super().__init__()
         self.length, self.unit, self.ordered, self.features = length, unit, ordered, features
-        self.register_buffer("mean", torch.zeros(n_features))
-        self.register_buffer("axes", torch.zeros(n_features, n_components))
+        self.mean = nn.Buffer(torch.zeros(n_features))
+        self.axes = nn.Buffer(torch.zeros(n_features, n_components))
         if ordered:
             self.axes[:n_components] = length * n_components**-0.5 * rotation(n_components)
 

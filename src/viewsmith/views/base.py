@@ -227,7 +227,6 @@ class RepresentationNoise(nn.Module):
         Seed and number of draws.
     """
 
-    stream: Tensor
     static_step = False  # the seed of a draw is a Python number
 
     def __init__(self, strength: float = 0.1, *, seed: int | None = None) -> None:
@@ -235,7 +234,7 @@ class RepresentationNoise(nn.Module):
         check_weight("strength", strength)
         self.strength = strength
         first = int(torch.randint(2**62, ())) if seed is None else seed
-        self.register_buffer("stream", torch.tensor([first, 0]))
+        self.stream = nn.Buffer(torch.tensor([first, 0]))
 
     def forward(self, h: Tensor) -> Tensor:
         if not self.training:
@@ -264,15 +263,13 @@ class PairMaker(nn.Module):
         Whether views may have another shape than samples.
     """
 
-    quarter: Tensor
-
     def __init__(self, makers: Sequence[ViewMaker], *, refreshed: bool = False, changes_shape: bool = False) -> None:
         super().__init__()
         self.changes_shape = changes_shape
         self.makers: Sequence[ViewMaker] = nn.ModuleList(makers)  # type: ignore[assignment]
         self.refreshed = refreshed
         if refreshed:
-            self.register_buffer("quarter", torch.tensor(0))
+            self.quarter = nn.Buffer(torch.tensor(0))
             self.searched = 0  # the same as a Python number, because reading a buffer would wait for a GPU
             self.register_load_state_dict_post_hook(_read_quarter)
 

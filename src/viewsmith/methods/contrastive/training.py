@@ -4,7 +4,7 @@ fixed view makers, the baseline for learned augmentations."""
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows, evenly_spaced
 from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
@@ -79,8 +79,6 @@ class PairMethod(Method):
 class ContrastiveMethod(PairMethod):
     """A framework that is trained on pairs of fixed views; beside it, maybe, the contrast in closed form."""
 
-    length: Tensor
-
     def __init__(
         self,
         framework: Framework,
@@ -94,7 +92,7 @@ class ContrastiveMethod(PairMethod):
         self.closed = closed
         self.rows: Rows | None = None
         if closed is not None:
-            self.register_buffer("length", torch.ones(()))
+            self.length = nn.Buffer(torch.ones(()))
 
     def phases(self) -> list[Phase]:
         update = Update(

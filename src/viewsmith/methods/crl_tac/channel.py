@@ -256,16 +256,12 @@ def _same_places(state: ChannelState) -> str:
 class ChosenViews(nn.Module):
     """The newest projections of chosen views, one of each sample of a step, and their rows; -1 where none is stored."""
 
-    projections: Tensor
-    rows: Tensor
-    pointer: Tensor
-
     def __init__(self, width: int, weight: float, size: int = 1024) -> None:
         super().__init__()
         self.weight = weight
-        self.register_buffer("projections", torch.zeros(size, width))
-        self.register_buffer("rows", torch.full((size,), -1))
-        self.register_buffer("pointer", torch.tensor(0))
+        self.projections = nn.Buffer(torch.zeros(size, width))
+        self.rows = nn.Buffer(torch.full((size,), -1))
+        self.pointer = nn.Buffer(torch.tensor(0))
 
     def forward(self, z: Tensor, p: Tensor, index: Tensor) -> Tensor:
         """Weighted `recurrence` (B,) of projections z (B, M, d) under p (B, M), 0 until the memory is full; a training

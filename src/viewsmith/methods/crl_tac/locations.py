@@ -167,9 +167,6 @@ SHARPNESS = 0.1
 class KnownPlaces(nn.Module):
     """Q(T|x), on views that cover a known box: `q`, (n, M), 0 in rows without; `here`: overlap of `SAME`."""
 
-    q: Tensor
-    here: Tensor
-
     def __init__(self, boxes: Tensor, views: Tensor) -> None:
         super().__init__()
         middle = boxes[:, :2] + boxes[:, 2:] / 2
@@ -180,8 +177,8 @@ class KnownPlaces(nn.Module):
         overlap = overlaps(torch.cat([corner, size.expand_as(corner)], dim=1), views)
         known = boxes.isfinite().all(dim=1, keepdim=True)
         q = torch.where(known, (overlap / SHARPNESS).softmax(dim=1), 0)
-        self.register_buffer("q", q.half(), persistent=False)
-        self.register_buffer("here", known & (overlap >= SAME), persistent=False)
+        self.q = nn.Buffer(q.half(), persistent=False)
+        self.here = nn.Buffer(known & (overlap >= SAME), persistent=False)
 
     def for_rows(self, index: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
         """Q of rows (B, M), which is P where no place is known, and whether it is known, (B,)."""

@@ -52,7 +52,6 @@ class CRLTACMethod(Method):
     # Not of the paper: in the first `start_steps` steps positives are `near` each other, or the encoder gets views of
     # known `places`, Q(T|x), which the channel learns; after them `chosen_views` adds their `recurrence`.
 
-    chosen: Tensor
     near: Tensor | None
 
     def __init__(
@@ -79,7 +78,7 @@ class CRLTACMethod(Method):
         self.start_steps = int(options.start_steps) if started else 0
         self.register_buffer("near", None if places is not None else near, persistent=False)
         self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
-        self.register_buffer("chosen", torch.tensor(0.0))  # effective number in the last `diagnose`; 0 before it
+        self.chosen = nn.Buffer(torch.tensor(0.0))  # effective number in the last `diagnose`; 0 before it
 
     def phases(self) -> list[Phase]:
         updates = [Update("encoder", self.encoder_step, (self.encoder, self.head), self.optimizer)]

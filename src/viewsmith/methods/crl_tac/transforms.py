@@ -280,8 +280,6 @@ class Masks(Family):
         There are fewer than two features or subsets.
     """
 
-    masks: Tensor
-
     def __init__(self, n_features: int | Sequence[int], *, count: int = 64, keep: float = 0.5, seed: int = 0) -> None:
         super().__init__()
         columns = torch.arange(n_features) if isinstance(n_features, int) else torch.tensor(n_features)
@@ -295,7 +293,7 @@ class Masks(Family):
         self.names = [f"mask {number}" for number in range(count)]
         kept = min(max(1, round(keep * n_features)), n_features - 1)
         order = torch.rand(count, n_features, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
-        self.register_buffer("masks", (order < kept)[:, columns].to(torch.get_default_dtype()))
+        self.masks = nn.Buffer((order < kept)[:, columns].to(torch.get_default_dtype()))
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         return x[:, None] * self.masks.to(x.dtype)[t]
@@ -406,15 +404,13 @@ class Distortions(Family):
         `count` is below 2.
     """
 
-    drawn: Tensor
-
     def __init__(self, *, count: int = 16, strength: float = 1.0, seed: int = 0) -> None:
         super().__init__()
         self.size = self._check_size(count, "distortions of spectra")
         scatter, shift = Scatter(), AxisShift()
         deviations = [scatter.gain, *[scatter.baseline] * 3, shift.points]
         drawn = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed)) * torch.tensor(deviations)
-        self.register_buffer("drawn", strength * drawn)
+        self.drawn = nn.Buffer(strength * drawn)
         self.names = [
             f"gain {math.exp(gain):.2f}, level {level:+.2f}, slope {slope:+.2f}, curve {curve:+.2f}, shift {shift:+.1f}"
             for gain, level, slope, curve, shift in self.drawn.tolist()

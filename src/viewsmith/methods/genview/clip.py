@@ -109,9 +109,6 @@ class ClipMaps(nn.Module):
     and normalized as in its training.
     """
 
-    center: Tensor
-    scale: Tensor
-
     def __init__(
         self, model: nn.Module, mean: Sequence[float], std: Sequence[float], center: Tensor, scale: Tensor
     ) -> None:
@@ -120,8 +117,8 @@ class ClipMaps(nn.Module):
         self.model, self.size = model, int(config.image_size)
         self.convolutional = config.model_type == "convnext"
         self.mean, self.std = list(mean), list(std)
-        self.register_buffer("center", center.detach().clone()[:, None, None])
-        self.register_buffer("scale", scale.detach().clone()[:, None, None])
+        self.center = nn.Buffer(center.detach().clone()[:, None, None])
+        self.scale = nn.Buffer(scale.detach().clone()[:, None, None])
 
     def forward(self, x: Tensor) -> Tensor:
         size = self.size, self.size

@@ -79,8 +79,6 @@ class ViewQuality(nn.Module):
         Feature maps of all rows on c axes, float16, for each source of views; never saved.
     """
 
-    axis: Tensor
-
     def __init__(
         self,
         encoder: nn.Module,
@@ -104,7 +102,7 @@ class ViewQuality(nn.Module):
         self.source: Source = "views" if self.maps is None else source
         self.cached_maps: list[Tensor] = []
         self.numbers = HostNumbers(ready=0)
-        self.register_buffer("axis", torch.zeros(0 if self.maps is None else self.maps.shape[2]))
+        self.axis = nn.Buffer(torch.zeros(0 if self.maps is None else self.maps.shape[2]))
 
     @property
     def ready(self) -> bool:

@@ -240,16 +240,13 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
 class Graph(nn.Module):
     """What `LinearContrastMethod.represent` computes, as one graph for other libraries: all samples in one block."""
 
-    weights: Tensor
-    offset: Tensor
-
     def __init__(self, method: "LinearContrastMethod") -> None:
         super().__init__()
         encoder = method.framework.encoder
         self.features, self.views = encoder.features, method.small_views
         weights, offset = encoder.as_linear()
-        self.register_buffer("weights", weights)
-        self.register_buffer("offset", offset)
+        self.weights = nn.Buffer(weights)
+        self.offset = nn.Buffer(offset)
         self.share, self.shrunk = float(method.share_of_parts), method.shrunk
 
     def forward(self, x: Tensor) -> Tensor:
@@ -297,8 +294,6 @@ class LinearContrastMethod(Method):
     `ridge` and `n_components` are chosen on held-out samples if they are None; after `minutes` no further block is
     added. Images are `shrunk` before their `small_views`, those of smaller images."""
 
-    share_of_parts: Tensor
-
     def __init__(
         self,
         framework: LinearContrastFramework,
@@ -323,7 +318,7 @@ class LinearContrastMethod(Method):
         self.batch_size, self.max_samples, self.minutes = batch_size, max_samples, minutes
         self.least_constant = least_constant
         self.made_at = time.monotonic()
-        self.register_buffer("share_of_parts", torch.zeros(()))
+        self.share_of_parts = nn.Buffer(torch.zeros(()))
         self.rows: Rows | None = None
         self.sums: Sums | None = None
         self.facts: dict[str, Any] = {}

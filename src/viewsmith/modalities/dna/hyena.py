@@ -52,27 +52,22 @@ class Sine(nn.Module):
 class PositionalEmbedding(nn.Module):
     """Fixed positional embedding, (1, positions, emb_dim): the position t from 0 to 1, and cosines and sines of it."""
 
-    z: Tensor
-    t: Tensor
-
     def __init__(self, emb_dim: int, positions: int) -> None:
         super().__init__()
         bands = (emb_dim - 1) // 2
         t = torch.linspace(0, 1, positions)[None, :, None]
         phase = torch.linspace(1e-4, bands - 1, bands) * (2 * math.pi / positions) * torch.arange(positions)[:, None]
-        self.register_buffer("z", torch.cat([t, phase.cos()[None], -phase.sin()[None]], dim=2))
-        self.register_buffer("t", t)
+        self.z = nn.Buffer(torch.cat([t, phase.cos()[None], -phase.sin()[None]], dim=2))
+        self.t = nn.Buffer(t)
 
 
 class Decay(nn.Module):
     """Exponential windows with decay rates from slow to fast over the channels (Hyena, section 3.3)."""
 
-    deltas: Tensor
-
     def __init__(self, width: int) -> None:
         super().__init__()
         slow, fast = math.log(1e-2) / 1.5, math.log(1e-2) / 0.3
-        self.register_buffer("deltas", torch.linspace(slow, fast, width)[None, None])
+        self.deltas = nn.Buffer(torch.linspace(slow, fast, width)[None, None])
 
     def forward(self, t: Tensor) -> Tensor:
         return torch.exp(-t * self.deltas.abs()) + 0.05

@@ -47,8 +47,6 @@ class OneHotLetters(nn.Module):
     """ASCII letters, uint8 (n, L), to one-hot columns (n, C, L) of an alphabet of C letters, and back; the unknown one
     is 1 / C of each, padding zeros."""
 
-    codes: Tensor
-
     def __init__(self, alphabet: Alphabet) -> None:
         super().__init__()
         self.alphabet = alphabet
@@ -56,7 +54,7 @@ class OneHotLetters(nn.Module):
         for channel, letter in enumerate(alphabet.letters.encode()):
             codes[letter, channel] = codes[letter + 32, channel] = 1.0
         codes[ord(alphabet.unknown)] = codes[ord(alphabet.unknown.lower())] = 1 / len(alphabet)
-        self.register_buffer("codes", codes, persistent=False)
+        self.codes = nn.Buffer(codes, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.codes[x.int()].movedim(2, 1).contiguous()
@@ -435,8 +433,6 @@ class ProteinKmers(KmersAndWindows):
         Number of axes.
     """
 
-    axes: Tensor
-
     def __init__(
         self,
         context: PartContext,
@@ -452,7 +448,7 @@ class ProteinKmers(KmersAndWindows):
         self.lags = lags
         self.n_features += context.channels + lags * properties**2
         # A buffer, because the signs of axes differ between machines.
-        self.register_buffer("axes", _axes_of_substitutions(properties))
+        self.axes = nn.Buffer(_axes_of_substitutions(properties))
 
     def of_block(self, x: Tensor) -> Tensor:
         real = real_positions(x)[:, None].to(x.dtype)

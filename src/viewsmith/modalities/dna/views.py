@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
@@ -394,15 +394,13 @@ class Substitution(DNAEdit):
         With `substitutions`; default: that of proteins, with BLOSUM62 (Henikoff and Henikoff 1992).
     """
 
-    cumulated: Tensor
-
     def __init__(self, rate: float = 0.2, alphabet: Alphabet = AMINO_ACIDS) -> None:
         super().__init__()
         largest = largest_rate(alphabet)
         Bounds(ge=0, le=largest).check("rate", rate)
         self.rate, self.redrawn = rate, rate / largest
         assert alphabet.substitutions is not None
-        self.register_buffer("cumulated", torch.from_numpy(alphabet.substitutions.cumsum(1)).float(), persistent=False)
+        self.cumulated = nn.Buffer(torch.from_numpy(alphabet.substitutions.cumsum(1)).float(), persistent=False)
 
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         shape = tuple(plan.shape)

@@ -213,9 +213,6 @@ class TimmFeatures(NetworkFeatures):
         The network cannot be built, does not take images of this size, or its weights cannot be loaded.
     """
 
-    center: Tensor
-    spread: Tensor
-
     def __init__(
         self, context: PartContext, *, weights: str = "pretrained", side: Annotated[int, Bounds(ge=8)] | None = None
     ) -> None:
@@ -235,8 +232,8 @@ class TimmFeatures(NetworkFeatures):
         assert context.layer is not None
         self.layer = Reference(context.layer)
         mean, deviation = timm_scaling(network, context.channels)
-        self.register_buffer("center", mean[:, None, None])
-        self.register_buffer("spread", deviation[:, None, None])
+        self.center = nn.Buffer(mean[:, None, None])
+        self.spread = nn.Buffer(deviation[:, None, None])
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         load_timm_weights(self.network, self.context, self.weights, "weights of features_options")

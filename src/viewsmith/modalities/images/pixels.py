@@ -73,15 +73,12 @@ class Pixels(nn.Module):
         Shape of an image. Later images may have other H and W.
     """
 
-    center: Tensor
-    scale: Tensor
-
     def __init__(self, row_shape: Sequence[int]) -> None:
         super().__init__()
         self.flat = len(row_shape) == 2
         self.channels = 1 if self.flat else row_shape[2]
-        self.register_buffer("center", torch.zeros(self.channels))
-        self.register_buffer("scale", torch.ones(self.channels))
+        self.center = nn.Buffer(torch.zeros(self.channels))
+        self.scale = nn.Buffer(torch.ones(self.channels))
 
     @torch.no_grad()
     def fit(
@@ -140,15 +137,12 @@ FULL_SCALES = tuple(2**bits - 1 for bits in (8, 10, 12, 14, 16))
 class Intensities(Pixels):
     """Images of one type, (n, H, W) or (n, H, W, C), to scaled images (n, C, H, W), and back."""
 
-    low: Tensor
-    span: Tensor
-
     def __init__(self, row_shape: Sequence[int], dtype: str, names: Sequence[str] = ()) -> None:
         super().__init__(row_shape)
         self.dtype = dtype
         self.names = [str(name) for name in names] if len(names) == self.channels else []
-        self.register_buffer("low", torch.zeros(self.channels))
-        self.register_buffer("span", torch.ones(self.channels))
+        self.low = nn.Buffer(torch.zeros(self.channels))
+        self.span = nn.Buffer(torch.ones(self.channels))
 
     @torch.no_grad()
     def fit(

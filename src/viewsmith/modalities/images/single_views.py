@@ -11,7 +11,7 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
@@ -94,8 +94,6 @@ class ValueViews(ViewMaker):
     """A random change of images (B, C, H, W) in the ranges of their channels, about 0 to 1, which `mean` and `std`
     scale; `of_any_size`: it is the same for smaller images."""
 
-    mean: Tensor
-    std: Tensor
     static_step = True
 
     def __init__(
@@ -108,8 +106,8 @@ class ValueViews(ViewMaker):
     ) -> None:
         super().__init__()
         self.change, self.clips, self.of_any_size = change, clips, of_any_size
-        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1).float(), persistent=False)
-        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1).float(), persistent=False)
+        self.mean = nn.Buffer(torch.tensor(mean).view(-1, 1, 1).float(), persistent=False)
+        self.std = nn.Buffer(torch.tensor(std).view(-1, 1, 1).float(), persistent=False)
 
     def of_reduced(self, scale: float) -> "ValueViews | None":
         return self if self.of_any_size else None

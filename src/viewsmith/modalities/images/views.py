@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
@@ -95,9 +95,6 @@ class ImageViews(ViewMaker):
         3 if colors change.
     """
 
-    mean: Tensor
-    std: Tensor
-    jitter_ranges: Tensor
     static_step = True
 
     def __init__(
@@ -139,9 +136,9 @@ class ImageViews(ViewMaker):
         low = [*(1 - strengths).clamp_min(0), -hue]
         high = [*(1 + strengths), hue]
         # Buffers, so that they move to the device of the model; not saved, because they are settings.
-        self.register_buffer("jitter_ranges", torch.tensor([low, high, [1, 1, 1, 0]])[:, :, None], persistent=False)
-        self.register_buffer("mean", torch.tensor(mean).view(-1).float(), persistent=False)
-        self.register_buffer("std", torch.tensor(std).view(-1).float(), persistent=False)
+        self.jitter_ranges = nn.Buffer(torch.tensor([low, high, [1, 1, 1, 0]])[:, :, None], persistent=False)
+        self.mean = nn.Buffer(torch.tensor(mean).view(-1).float(), persistent=False)
+        self.std = nn.Buffer(torch.tensor(std).view(-1).float(), persistent=False)
         if not (self.std > 0).all():
             raise InputError(f"std = {std}: expected standard deviations of the channels, each above 0")
 

@@ -133,17 +133,14 @@ class MiniRocket(Features):
     Features are in the order of dilations, then kernels, then biases, as in the package aeon. They have no gradient.
     """
 
-    biases: Tensor
-    channels: Tensor
-
     def __init__(self, context: PartContext, *, n_features: Annotated[int, Bounds(ge=84)] = 2000) -> None:
         super().__init__()
         channels, length = context.row_shape
         each = n_features // len(KERNELS)
         self.n_features = each * len(KERNELS)
         self.dilations = dilations(length, each)
-        self.register_buffer("biases", torch.zeros(self.n_features))
-        self.register_buffer("channels", torch.ones(len(self.dilations), len(KERNELS), channels))
+        self.biases = nn.Buffer(torch.zeros(self.n_features))
+        self.channels = nn.Buffer(torch.ones(len(self.dilations), len(KERNELS), channels))
 
     def block_size(self, x: Tensor) -> int:
         channels, length = x.shape[1:]
@@ -314,9 +311,6 @@ class LogMelPatches(Features):
         Append the statistics of contours.
     """
 
-    mel: Tensor
-    window: Tensor
-
     def __init__(
         self,
         context: PartContext,
@@ -345,8 +339,8 @@ class LogMelPatches(Features):
         )
         self.contours = ContourStatistics(channels, length, sampling_rate, silence) if contours else None
         self.n_features = self.dictionary.n_features + (self.contours.n_features if self.contours else 0)
-        self.register_buffer("mel", mel_filters(bands, self.points, sampling_rate), persistent=False)
-        self.register_buffer("window", torch.hann_window(self.points), persistent=False)
+        self.mel = nn.Buffer(mel_filters(bands, self.points, sampling_rate), persistent=False)
+        self.window = nn.Buffer(torch.hann_window(self.points), persistent=False)
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         self.dictionary.fit(torch.cat([self.spectrogram(part.float()) for part in x.split(256)]), generator)

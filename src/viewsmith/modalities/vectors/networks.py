@@ -161,25 +161,18 @@ class VectorLatents(base.Latents):
     ``encode(decode(u))`` is u.
     """
 
-    mean: Tensor
-    scale: Tensor
-    low: Tensor
-    high: Tensor
-    axes: Tensor
-    back: Tensor
-
     def __init__(self, n_features: int, axes: PrincipalAxes | None = None) -> None:
         super().__init__()
         # The axes belong to the encoder, which saves them.
         self.source = None if axes is None else base.Reference(axes)
         self.n_latents = n_features if axes is None else axes.axes.shape[1]
         projection = (0, 0) if axes is None else (n_features, self.n_latents)
-        self.register_buffer("mean", torch.zeros(n_features))
-        self.register_buffer("scale", torch.ones(()))
-        self.register_buffer("low", torch.full((self.n_latents,), -torch.inf))
-        self.register_buffer("high", torch.full((self.n_latents,), torch.inf))
-        self.register_buffer("axes", torch.zeros(projection))
-        self.register_buffer("back", torch.zeros(projection[::-1]))
+        self.mean = nn.Buffer(torch.zeros(n_features))
+        self.scale = nn.Buffer(torch.ones(()))
+        self.low = nn.Buffer(torch.full((self.n_latents,), -torch.inf))
+        self.high = nn.Buffer(torch.full((self.n_latents,), torch.inf))
+        self.axes = nn.Buffer(torch.zeros(projection))
+        self.back = nn.Buffer(torch.zeros(projection[::-1]))
 
     @torch.no_grad()
     def fit(self, rows: Rows) -> None:
@@ -268,9 +261,6 @@ class RandomReLU(Features):
         Number of random features.
     """
 
-    projection: Tensor
-    offset: Tensor
-
     def __init__(
         self,
         context: PartContext,
@@ -281,8 +271,8 @@ class RandomReLU(Features):
         super().__init__()
         coordinates = min(coordinates, context.channels)
         self.axes = PrincipalAxes(context.channels, coordinates)
-        self.register_buffer("projection", torch.zeros(coordinates, width))
-        self.register_buffer("offset", torch.zeros(width))
+        self.projection = nn.Buffer(torch.zeros(coordinates, width))
+        self.offset = nn.Buffer(torch.zeros(width))
         self.n_features = coordinates + width
 
     @torch.no_grad()

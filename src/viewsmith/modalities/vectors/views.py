@@ -23,12 +23,10 @@ view = partial(register, "view maker")
 class TableColumns(nn.Module):
     """Which features are of one column, so that views change whole columns: a category, never half an indicator."""
 
-    columns: Tensor
-
     def __init__(self, columns: Sequence[int], categories: Sequence[Sequence[int]] = ()) -> None:
         super().__init__()
         # Known from the configuration, so it is not saved with the weights.
-        self.register_buffer("columns", torch.tensor(columns, dtype=torch.int64), persistent=False)
+        self.columns = nn.Buffer(torch.tensor(columns, dtype=torch.int64), persistent=False)
         self.count = max(columns) + 1
         self.categories = [(int(first), int(end)) for first, end in categories]
 
@@ -299,14 +297,13 @@ class Masking(ViewMaker):
         Zero in scaled units. Default: 0, which is right for scaled rows that are not centered.
     """
 
-    zero: Tensor
     static_step = True
 
     def __init__(self, rate: float = 0.5, zero: Tensor | float = 0.0) -> None:
         super().__init__()
         check_fraction("rate", rate)
         self.rate = rate
-        self.register_buffer("zero", torch.as_tensor(zero))
+        self.zero = nn.Buffer(torch.as_tensor(zero))
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         masked = rand(tuple(x.shape), x, generator) < self.rate
@@ -448,10 +445,6 @@ class ConditionalCorruption(ViewMaker):
         `rate` is not in [0, 1].
     """
 
-    residual: Tensor
-    low: Tensor
-    high: Tensor
-
     def __init__(
         self,
         n_features: int,
@@ -465,15 +458,15 @@ class ConditionalCorruption(ViewMaker):
         super().__init__()
         self.columns = columns
         if columns is not None:
-            self.register_buffer("low", torch.zeros(n_features))
-            self.register_buffer("high", torch.ones(n_features))
+            self.low = nn.Buffer(torch.zeros(n_features))
+            self.high = nn.Buffer(torch.ones(n_features))
         check_fraction("the corruption rate", rate)
         self.n_features, self.rate = n_features, rate
         self.steps, self.batch = steps, batch
         self.network = MLP(n_features, [hidden, n_features])
         # The optimizer of the method must not change this network.
         self.network.requires_grad_(False)
-        self.register_buffer("residual", torch.ones(n_features))
+        self.residual = nn.Buffer(torch.ones(n_features))
         self.numbers = HostNumbers(learned=0)
 
     @property

@@ -286,9 +286,6 @@ class ConditionalDiffusion(nn.Module):
         An argument is out of range.
     """
 
-    condition_mean: Tensor
-    condition_scale: Tensor
-    updates: Tensor
     averaged_null: Tensor | None
 
     def __init__(
@@ -328,9 +325,9 @@ class ConditionalDiffusion(nn.Module):
         self.averaged = momentum_copy(denoiser)
         self.null = nn.Parameter(torch.zeros(condition)) if drop else None
         self.register_buffer("averaged_null", torch.zeros(condition) if drop else None)
-        self.register_buffer("condition_mean", torch.zeros(condition))
-        self.register_buffer("condition_scale", torch.ones(condition))
-        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+        self.condition_mean = nn.Buffer(torch.zeros(condition))
+        self.condition_scale = nn.Buffer(torch.ones(condition))
+        self.updates = nn.Buffer(torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
     def fit(self, rows: Rows, conditions: Tensor) -> None:
@@ -387,7 +384,7 @@ class ConditionalDiffusion(nn.Module):
         # 1 - (1 + n) / (10 + n). The count stays on its device, because reading it would synchronize a GPU.
         rate = (9 / (10 + self.updates)).clamp_min(1 - self.decay).to(weights[0])
         torch._foreach_lerp_(averages, weights, [rate] * len(weights))
-        self.updates += 1
+        self.updates.add_(1)
 
     @torch.no_grad()
     def sample(

@@ -188,7 +188,6 @@ class GeneratedViews(nn.Module):
 
     drift: Tensor
     similarity: Tensor
-    classes: Tensor
 
     def __init__(
         self,
@@ -215,7 +214,7 @@ class GeneratedViews(nn.Module):
         self.numbers = HostNumbers(rounds=0, trained=0, start_loss=0.0)
         for name in ("drift", "similarity"):
             self.register_buffer(name, torch.tensor(0.0))
-        self.register_buffer("classes", torch.zeros(n_classes, n_components))
+        self.classes = nn.Buffer(torch.zeros(n_classes, n_components))
         self.rows: Rows | None = None
         self.seed = 0
         self._y: Tensor | None = None

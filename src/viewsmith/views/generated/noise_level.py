@@ -202,11 +202,6 @@ class NoiseTolerance(nn.Module):
     `width` of the maps, and number and width of the `references`, are needed to load a saved tolerance.
     """
 
-    axis: Tensor
-    threshold: Tensor
-    references: Tensor
-    distances: Tensor
-
     def __init__(
         self,
         maps: FrozenMaps | None = None,
@@ -217,22 +212,23 @@ class NoiseTolerance(nn.Module):
     ) -> None:
         super().__init__()
         self.maps, self.min_max = maps, min_max
-        self.register_buffer("axis", torch.zeros(width, dtype=torch.float64))
-        self.register_buffer("threshold", torch.zeros((), dtype=torch.float64))
-        self.register_buffer("references", torch.zeros(references))
-        self.register_buffer("distances", torch.zeros(references[0], dtype=torch.float64))
+        self.axis = nn.Buffer(torch.zeros(width, dtype=torch.float64))
+        self.threshold = nn.Buffer(torch.zeros((), dtype=torch.float64))
+        self.references = nn.Buffer(torch.zeros(references))
+        self.distances = nn.Buffer(torch.zeros(references[0], dtype=torch.float64))
 
     @torch.no_grad()
     def fit(self, encoder: nn.Module, rows: Rows) -> "NoiseTolerance":
         """Fit to scaled rows, with an encoder in evaluation mode; vectors and DNA need at least 2 rows."""
         if rows[:1].ndim < 4:
             density = fit_density(_representations(encoder, rows))
-            self.references, self.distances = density.references, density.distances
+            self.references, self.distances = nn.Buffer(density.references), nn.Buffer(density.distances)
             return self
         maps, sample = self._maps(encoder, rows), evenly_spaced(len(rows), MAX_ROWS).to(rows.device)
         blocks = partial(map, lambda part: maps(rows[part]).float(), sample.split(IMAGE_BLOCK))
         foreground = fit_foreground(blocks, min_max=self.min_max)
-        self.axis, self.threshold = foreground.axis, foreground.axis.new_tensor(foreground.threshold)
+        threshold = foreground.axis.new_tensor(foreground.threshold)
+        self.axis, self.threshold = nn.Buffer(foreground.axis), nn.Buffer(threshold)
         return self
 
     @torch.no_grad()
