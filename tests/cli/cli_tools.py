@@ -51,8 +51,7 @@ class Result:
 def call(*arguments: Any) -> Result:
     """Run a command in this process, which saves the imports."""
     out, err = io.StringIO(), io.StringIO()
-    with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(action="always"), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main([str(argument) for argument in arguments])
         except SystemExit as end:

@@ -67,8 +67,7 @@ def test_bad_options_are_refused(run, options, parts, monkeypatch):
 
 
 def test_plot_in_python_returns_what_a_notebook_shows(digits, tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = Contrastive(epochs=1, random_state=0).fit(digits[:200])
     color = np.array(["a", "", None, "b"], dtype=object)[np.arange(200) % 4]
     drawn = model.plot(digits[:200], color, title="letter")

@@ -114,8 +114,7 @@ class Server:
 def test_a_model_is_uploaded_with_pictures_of_given_samples(wine, tmp_path, monkeypatch):
     server = Server(tmp_path)
     monkeypatch.setattr("huggingface_hub.HfApi", server)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = Contrastive(epochs=1, random_state=0).fit(wine)
     assert viewsmith.push(model, "hf://someone/wine", wine[:40], private=True) == "https://hub.example/someone/wine"
     assert server.made == [("someone/wine", True)]

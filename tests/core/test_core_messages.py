@@ -32,8 +32,7 @@ def test_lines_are_repeated_only_outside_of_the_context(capsys):
 
 
 def test_a_warning_names_the_line_of_the_user():
-    with warnings.catch_warnings(record=True) as found, torch.no_grad():
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as found, torch.no_grad():
         line = sys._getframe().f_lineno + 1
         Contrastive(epochs=1, batch_size=64).fit(np.random.default_rng(0).normal(size=(20, 3)))
     (warning,) = [each for each in found if "fewer than a batch" in str(each.message)]
@@ -112,8 +111,7 @@ def test_a_terminal_is_no_notebook(monkeypatch):
 
 
 def test_a_training_shows_a_bar_in_place(shown, digits):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         Contrastive(epochs=2, random_state=0, verbose=True).fit(digits[:100])
     last = shown[-1]
     assert re.match(r'<progress value="2" max="2"></progress> finished after \d+ s, loss \d', last["text/html"])
@@ -136,8 +134,7 @@ def test_a_data_set_is_a_table():
 
 def test_scores_are_a_table_and_a_dict(wine):
     data = load_dataset("wine")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = Contrastive(epochs=1, random_state=0).fit(data.x_train)
     result = compare(model, data, protocols=["linear", "knn"])
     assert isinstance(result, dict)

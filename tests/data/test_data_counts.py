@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 
 from refusals import refusal
-from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
 from viewsmith.modalities import log_normalize
 from viewsmith.modalities.vectors.counts import check_counts, looks_like_counts
@@ -95,8 +94,7 @@ def test_counts_in_a_file_are_normalized_with_a_warning_and_saved(save, form):
     assert data.schema["normalization"] == "log"
     # New cells are normalized in the same way, whatever their values look like, and nothing is said again.
     few = save(FORMS[form](np.minimum(COUNTS, 1).astype(np.float32)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         later = load_dataset(few, schema=data.schema)
     np.testing.assert_allclose(later.x, loop(np.minimum(COUNTS, 1)), rtol=1e-6)
     wrong = save(FORMS[form](loop(COUNTS)))
@@ -105,8 +103,7 @@ def test_counts_in_a_file_are_normalized_with_a_warning_and_saved(save, form):
 
 def test_counts_stay_where_asked_and_other_values_are_untouched(save):
     path = save(COUNTS.astype(np.float32), layers={"log": loop(COUNTS)}, obsm={"X_pca": COUNTS[:, :4] / 8})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         kept = load_dataset(path, normalization="none")
         logged = load_dataset(path, layer="log")
         axes = load_dataset(path, use_rep="X_pca")
@@ -148,5 +145,4 @@ def test_counts_that_stay_on_disk_are_normalized_where_they_are_read(save, form)
     if sparse is not None:
         np.testing.assert_array_equal(sparse.toarray(), whole.x[2:9])
         path.write_bytes(path.read_bytes() + b"more")
-        with pytest.raises(InputError, match="was changed while it was read"):
-            streamed.x.sparse(2, 9)
+        assert "was changed while it was read" in refusal(streamed.x.sparse, 2, 9)

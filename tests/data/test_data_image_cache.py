@@ -84,8 +84,7 @@ def test_a_changed_folder_is_decoded_again(change, photos, tmp_path, count):
         data = load_dataset(photos, cache=tmp_path / "cache")
     assert count() == 20 + (19 if change == "removed" else 20)
     assert np.array_equal(data.x[:], load_dataset(photos).x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         load_dataset(photos, cache=tmp_path / "cache")
 
 

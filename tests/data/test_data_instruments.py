@@ -181,8 +181,7 @@ def test_a_file_for_each_channel(wells, tmp_path, capsys):
     np.testing.assert_array_equal(load_dataset(folder, schema=data.schema).x, data.x)
     np.testing.assert_array_equal(load_dataset(folder, channel_files=PATTERN, channels=["10"]).x, data.x[..., [1]])
     (folder / "layout.csv").write_text("well,drug\n" + "".join(f"{w},{w[0]}\n" for w in data.row_names))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # the table is no file that is ignored
+    with warnings.catch_warnings(action="error"):  # the table is no file that is ignored
         labeled = load_dataset(folder, channel_files=PATTERN, label="drug")
         assert labeled.y.tolist() == load_dataset(folder, schema=labeled.schema).y.tolist() == list("AAABBB")
         load_dataset(folder, channel_files=PATTERN, label="drug", labels=folder / "layout.csv")

@@ -167,8 +167,7 @@ def test_errors_and_damage_are_one_line(tmp_path):
 def read_shared(path, options, place, done):
     """Report how many files this process reads, and the sum of its rows."""
     reads = []
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
         counted(patch, reads)
         data = load_dataset(path, **options, cache_if_large=place, shared=True)
     done.put((len(reads), is_shared(data.x), float(data.x[:].sum())))

@@ -15,8 +15,7 @@ ROWS = np.arange(N)
 
 def said(values, **given):
     """Role of a column, and the warnings about it."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as found:
         roles = choose_roles(pd.DataFrame({"dose": values}), given, "t.csv")
     return roles["dose"], [str(each.message) for each in found]
 

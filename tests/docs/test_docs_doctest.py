@@ -19,8 +19,7 @@ WITH_EXAMPLES = [
 def test_examples_of_a_module(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         failed, tried = doctest.testmod(importlib.import_module(name), optionflags=flags)
     assert tried > 0 and failed == 0
 

@@ -47,8 +47,7 @@ def test_it_is_fitted_on_its_normalized_counts(form, tmp_path):
     config = RunFolder(tmp_path / "run").read_config()
     assert config["fitted"]["normalization"] == "log" and config["fitted"]["feature_names"] == NAMES
     loaded = viewsmith.load(tmp_path / "run")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # said once
+    with warnings.catch_warnings(action="error"):  # said once
         assert np.array_equal(loaded.transform(given), h)
     # Rows that were normalized by hand are taken as they are, counts in an array are not guessed at.
     assert np.array_equal(loaded.transform(log_normalize(COUNTS)), h)

@@ -22,8 +22,7 @@ def waves(n=40, channels=4, points=64, rate=20):
 
 
 def messages(call, *given):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call(*given)
     return [str(warning.message) for warning in caught if "axes are exchanged" in str(warning.message)]
 

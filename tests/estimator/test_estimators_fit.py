@@ -42,8 +42,7 @@ def same(one, other):
 
 @pytest.mark.parametrize(("batch_size", "warns"), [(178, False), (179, True)])
 def test_fewer_rows_than_a_batch_are_named(wine, batch_size, warns):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model = Contrastive(**TINY | {"batch_size": batch_size}).fit(wine)
     text = [str(one.message) for one in caught if "batch" in str(one.message)]
     assert text == ["178 rows are fewer than a batch of 179: every step takes all of them"] * warns
@@ -172,10 +171,8 @@ def test_views_do_not_change_the_representation(wine):
 
 def test_invalid_arguments_of_views_are_refused(wine):
     model = Contrastive(**TINY).fit(wine)
-    with pytest.raises(InputError, match="n_views is 0, expected a whole number of at least 1"):
-        model.views(wine, 0)
-    with pytest.raises(InputError, match="expected at least two rows, got one; give pool=rows"):
-        model.views(wine[:1], 2)
+    assert "n_views is 0, expected a whole number of at least 1" in refusal(model.views, wine, 0)
+    assert "expected at least two rows, got one; give pool=rows" in refusal(model.views, wine[:1], 2)
     assert model.views(wine[:1], 2, pool=wine).shape == (1, 2, 13)
 
 

@@ -24,8 +24,7 @@ def fit(x, **options):
 
 def said(function, *arguments):
     """Warnings of a call, without those of the training."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         function(*arguments)
     return [str(warning.message) for warning in caught if "collapsed" not in str(warning.message)]
 
@@ -118,8 +117,7 @@ def test_read_only_arrays_are_not_warned_about(x):
     ],
 )
 def test_other_data_are_refused_in_one_line(given, message):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert message in refusal(fit, given)
 
 
@@ -129,8 +127,7 @@ def test_the_roles_of_plain_columns_are_said_and_kept(capsys):
     with pytest.warns(UserWarning, match="constant column: d"):
         model = fit(x, verbose=True)
     assert line in capsys.readouterr().err.splitlines() and model.summary_["columns"] == line
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         assert "columns" not in fit(x.to_numpy()).summary_
 
 

@@ -47,8 +47,7 @@ def test_supcon_without_labels_is_refused_in_one_line():
     unlabeled = np.where(np.arange(64) < 5, -1, y)
     with pytest.warns(UserWarning, match="takes -1, the label of 5 rows, as a class.*supervision='labels'"):
         Contrastive(**TINY, framework="supcon").fit(x, unlabeled)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         Contrastive(**TINY, framework="supcon").fit(x, 2 * y - 1)
     message = refusal(Contrastive(**TINY, supervision="labels").fit, x, 2 * y - 1)
     assert "have the label 1, and others none (-1, NaN or empty): expected at least two classes" in message

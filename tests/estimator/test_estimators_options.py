@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from refusals import refusal
 from registered import FRAMEWORKS
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
 from viewsmith.core.errors import InputError, join_names
@@ -226,8 +227,7 @@ def test_unknown_options_beside_an_object_are_named(part):
 
 
 def test_messages_about_unknown_options_have_similar_names():
-    with pytest.raises(InputError, match=r"CRLTAC has no option 'mask': did you mean masks\?"):
-        check_options(CRLTAC, {"mask": 3})
+    assert "CRLTAC has no option 'mask': did you mean masks?" in refusal(check_options, CRLTAC, {"mask": 3})
 
 
 def test_unknown_options_of_the_constructor_are_refused_with_their_name_here():
@@ -244,8 +244,7 @@ def test_unknown_options_of_the_constructor_are_refused_with_their_name_here():
 
 
 def test_names_of_parts_as_classes_are_written_and_of_other_modalities_are_refused_with_both(wine):
-    with pytest.raises(InputError, match=r"framework is 'SimCLR' \(did you mean 'simclr'\?\)"):
-        Contrastive(framework="SimCLR").fit(wine)
+    assert "framework is 'SimCLR' (did you mean 'simclr'?)" in refusal(Contrastive(framework="SimCLR").fit, wine)
     with pytest.raises(InputError, match=r"unknown view maker 'simclr' \(it is for images\): expected one of"):
         Contrastive(views="simclr").fit(wine)
 

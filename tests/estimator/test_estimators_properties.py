@@ -17,8 +17,7 @@ SOME = examples(40)
 
 
 def fitted(cls, x, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return cls(**TINY, **options).fit(x)
 
 

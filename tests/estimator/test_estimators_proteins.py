@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, Discovery, LinearContrast, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
@@ -98,8 +99,7 @@ def test_proteins_have_no_other_strand():
         test.name
         for test in symmetries(modality_of("proteins").read(TEXTS + [text[::-1] for text in TEXTS]), "proteins")
     ] == ["reversal"]
-    with pytest.raises(InputError, match="reverse-complement"):
-        Contrastive(view_maker="reverse-complement").fit(TEXTS)
+    assert "reverse-complement" in refusal(Contrastive(view_maker="reverse-complement").fit, TEXTS)
 
 
 def test_discovery_reads_proteins_and_has_no_other_strand(fasta):

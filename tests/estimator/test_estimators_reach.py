@@ -14,8 +14,7 @@ OFF = "off the scale of the fit"
 
 
 def said(call, *given):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call(*given)
     return [str(warning.message) for warning in caught if OFF in str(warning.message)]
 

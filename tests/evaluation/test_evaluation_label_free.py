@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import r2_score
 from sklearn.neighbors import NearestNeighbors
 
+from refusals import refusal
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation.label_free import below_untrained, label_free, neighbor_r2
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
@@ -31,8 +32,7 @@ def test_label_free_without_views(digits):
 
 
 def test_one_row_has_no_spread(digits):
-    with pytest.raises(InputError, match="given 1 rows, expected at least 2"):
-        label_free(digits[:1])
+    assert "given 1 rows, expected at least 2" in refusal(label_free, digits[:1])
 
 
 def test_neighbor_r2_against_scikit_learn(digits):
@@ -62,8 +62,7 @@ def test_neighbor_r2_with_few_rows_and_one_column(wine):
 
 
 def test_neighbor_r2_checks_its_input(wine):
-    with pytest.raises(InputError, match="one representation for each row"):
-        neighbor_r2(wine[:5], wine[5:], wine[:4], wine[5:])
+    assert "one representation for each row" in refusal(neighbor_r2, wine[:5], wine[5:], wine[:4], wine[5:])
     with pytest.raises(InputError, match="all 3 validation rows are equal"):
         neighbor_r2(wine[:9], wine[9:12], wine[:9], np.repeat(wine[:1], 3, axis=0))
 

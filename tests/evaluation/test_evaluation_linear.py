@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from refusals import refusal
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation import linear
 from viewsmith.evaluation.linear import PENALTIES, LinearModel, fit_linear, fit_ridge, standardize
@@ -144,8 +145,7 @@ def test_reaching_max_iter_gives_a_warning(wine):
     y = load_wine().target
     with pytest.warns(UserWarning, match=r"stopped after 2 steps .* raise max_iter"):
         fit_linear(standardize(wine, wine)[0], y, 3, loss="logistic", max_iter=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         fit_linear(standardize(wine, wine)[0], y, 3, loss="logistic")
 
 
@@ -217,5 +217,4 @@ def test_noise_is_shrunk_to_the_mean_and_columns_may_be_constant():
 
 @pytest.mark.parametrize(("x", "y"), [(np.ones((1, 2)), [1.0]), (np.ones((3, 2)), [1.0, 2.0])])
 def test_too_few_rows_or_numbers(x, y):
-    with pytest.raises(InputError, match="expected 2 rows or more"):
-        fit_ridge(x, y)
+    assert "expected 2 rows or more" in refusal(fit_ridge, x, y)

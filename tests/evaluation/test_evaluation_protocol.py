@@ -158,16 +158,14 @@ def test_fewer_test_rows_than_classes(split):
         found = evaluate_embedding(train, y, test[:2], y_test[:2], protocols=["knn", "nmi"])
     assert np.isnan(found["nmi"])
     assert not np.isnan(found["knn"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         evaluate_embedding(train, y, test[:2], y_test[:2], protocols=["knn"])
 
 
 def test_collapsed_and_zero_rows_are_legal(split):
     train, y, test, y_test = split
     largest = np.mean(y_test == np.bincount(y).argmax())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # k-means says that it found fewer distinct points than clusters
+    with warnings.catch_warnings(action="ignore"):  # k-means says that it found fewer distinct points than clusters
         found = evaluate_embedding(np.zeros_like(train), y, np.zeros_like(test), y_test)
     assert found["linear"] == largest
     assert found["nmi"] == 0

@@ -27,8 +27,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("engines")
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(300, 4)).astype(np.float32), columns=list("abcd"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         Contrastive(epochs=1, random_state=0, hidden=(8,), n_components=6).fit(table).save(folder / "run")
     table.insert(0, "key", [f"r{i}" for i in range(300)])
     for number in range(5):

@@ -42,15 +42,13 @@ def test_views_of_a_mixed_table_are_rows_of_it(capsys):
 
 
 def test_a_search_chooses_among_representations(capsys):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         search = main("sklearn_search")(rows=120, epochs=1, folds=2)
     assert len(search.cv_results_["params"]) == 6 and "best on test rows: 0." in capsys.readouterr().out
 
 
 def test_learned_noise_is_an_augmentation_of_supervised_training():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         means = main("trained_views")(epochs=1, steps=60, seeds=1)
     assert list(means)[::2] == ["no views", "learned noise"] and min(means.values()) > 0.4
 
@@ -58,8 +56,7 @@ def test_learned_noise_is_an_augmentation_of_supervised_training():
 def test_lightning_trains_the_parts(tmp_path, monkeypatch, capsys):
     pytest.importorskip("lightning")
     monkeypatch.chdir(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         main("lightning_module")(epochs=2, logger=False, enable_progress_bar=False)
     assert float(capsys.readouterr().out.split("digit: ")[1]) > 0.9
 
@@ -68,8 +65,7 @@ def test_scanpy_clusters_representations(capsys):
     pytest.importorskip("scanpy")
     pytest.importorskip("leidenalg")
     pytest.importorskip("igraph")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         adata = main("scanpy_cells")(resolutions=(0.1,), epochs=1)
     assert adata.obsm["X_viewsmith"].shape[0] == 700 and adata.obs["leiden_X_viewsmith"].nunique() > 2
     assert capsys.readouterr().out.count("resolution 0.1: ") == 2

@@ -4,7 +4,7 @@ import pytest
 import torch
 from loss_cases import assert_value_and_gradient
 
-from viewsmith.core.errors import InputError
+from refusals import refusal
 from viewsmith.losses import nt_xent, rank_n_contrast, sup_con
 
 TOLERANCE = {torch.float64: {"rtol": 1e-9, "atol": 1e-11}, torch.float32: {"rtol": 2e-5, "atol": 1e-5}}
@@ -61,10 +61,8 @@ def test_a_part_of_a_larger_batch():
 
 def test_labels_are_a_pair():
     z = torch.randn(3, 2)
-    with pytest.raises(InputError, match="labels is one tensor, expected a pair"):
-        sup_con(z, z, torch.arange(3))
-    with pytest.raises(InputError, match="labels is ndarray, expected a pair"):
-        sup_con(z, z, torch.arange(3).numpy())
+    assert "labels is one tensor, expected a pair" in refusal(sup_con, z, z, torch.arange(3))
+    assert "labels is ndarray, expected a pair" in refusal(sup_con, z, z, torch.arange(3).numpy())
 
 
 def slow_rank_n_contrast(z0, z1, targets):
@@ -107,7 +105,5 @@ def test_equal_views_have_finite_gradients():
 
 def test_rank_n_contrast_refuses():
     z = torch.zeros(3, 2)
-    with pytest.raises(InputError, match="expected one for each sample"):
-        rank_n_contrast(z, z, torch.zeros(6))
-    with pytest.raises(InputError, match="temperature"):
-        rank_n_contrast(z, z, torch.zeros(3), temperature=0)
+    assert "expected one for each sample" in refusal(rank_n_contrast, z, z, torch.zeros(6))
+    assert "temperature" in refusal(rank_n_contrast, z, z, torch.zeros(3), temperature=0)

@@ -148,8 +148,7 @@ def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     model = CRLTAC(family=family, scaling="none", **TINY).fit(x, run=tmp_path / "run")
     with pytest.warns(UserWarning, match=r"viewsmith.report\('.*run', X, family=family\)"):
         viewsmith.report(tmp_path / "run", x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         html = with_drawings(viewsmith.report(tmp_path / "run", x, np.arange(16) % 2, family=family).read_text())
     assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
     p = model.distribution(x)[0]

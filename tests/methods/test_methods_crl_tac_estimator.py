@@ -208,8 +208,7 @@ def test_an_invalid_result_of_nonempty_is_refused_before_anything_is_written(tmp
 
 
 def channel_warnings(fit, *args, **options):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model = fit(*args, **options)
     return [str(each.message) for each in caught if "the channel" in str(each.message)], model
 

@@ -227,8 +227,7 @@ def test_a_generator_that_diverges_is_not_used(rate, value):
     if value is not None:
         with torch.no_grad():
             method.generated.generator.denoiser.layers[0].weight.fill_(value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         assert Trainer(method, seed=1, batch_size=20).fit(X) == "finished"
     assert not method.generated.trained and method.positives(batch()) is None
     (line,) = method.warnings([])

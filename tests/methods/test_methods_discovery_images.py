@@ -386,8 +386,7 @@ def test_own_features_and_those_that_give_no_map(discs):
 
     model = Discovery(features=colors).fit(x)
     assert len(model.locate(x)) == len(x)
-    with pytest.raises(InputError, match="features is of the type function, which cannot be saved"):
-        model.save("unused")
+    assert "features is of the type function, which cannot be saved" in refusal(model.save, "unused")
     with pytest.raises(InputError, match=r"the features give \(16, 3\) for 16 images, expected maps \(n, d, h, w\)"):
         Discovery(features=lambda images: torch.zeros(len(images), 3)).fit(x)
 
@@ -400,8 +399,7 @@ def test_saved_and_loaded_model_is_the_same(discs, tmp_path):
     assert (Discovery().fit(x).locate(x) == model.locate(x)).all()
     assert loaded.get_params()["image_size"] == 128
     (tmp_path / "run" / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="no weights at"):
-        Discovery.load(tmp_path / "run")
+    assert "no weights at" in refusal(Discovery.load, tmp_path / "run")
 
 
 # ---- bad input ------------------------------------------------------------------------------------------------------
@@ -432,8 +430,7 @@ def test_options_out_of_range(options):
 
 
 def test_other_number_of_channels(discs):
-    with pytest.raises(InputError, match="images with 1 channels, but the model was fitted on 3"):
-        discs[2].locate(noise(4)[..., 0])
+    assert "images with 1 channels, but the model was fitted on 3" in refusal(discs[2].locate, noise(4)[..., 0])
 
 
 # ---- real images ----------------------------------------------------------------------------------------------------
@@ -451,8 +448,7 @@ def test_white_cells_in_blood_smears():
         for row in csv.DictReader(file):
             if row["class"] == "WBC":
                 truth[row["file"]].append([float(row[side]) for side in ("left", "top", "right", "bottom")])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         found = Discovery().fit(images).locate(images)
     center = overlap = 0
     for part in found:
@@ -502,8 +498,7 @@ def test_a_trained_model_gives_the_features_and_is_saved_with_them(discs, tmp_pa
     x, _, _ = discs
     trained = viewsmith.Contrastive(encoder="cnn", epochs=1, batch_size=30, random_state=0).fit(x)
     trained.save(tmp_path / "run")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # it may find nothing after one epoch
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # it may find nothing after one epoch
         model = Discovery(windows=[5], features=str(tmp_path / "run")).fit(x[:20])
         same = Discovery(windows=[5], features=trained).fit(x[:20])
     assert np.array_equal(model.score_samples(x), same.score_samples(x))

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from drawn import draw
+from refusals import refusal
 from viewsmith.core import tensors
-from viewsmith.core.errors import InputError
 from viewsmith.modalities.dna.networks import SequenceBatchNorm, SequenceCNN
 
 
@@ -128,5 +128,4 @@ def test_an_empty_sequence_has_a_finite_representation(encoder):
 
 @pytest.mark.parametrize("options", [{"widths": ()}, {"kernel": 8}])
 def test_invalid_layouts_are_refused(options):
-    with pytest.raises(InputError, match="expected at least one width and an odd kernel"):
-        SequenceCNN(**options)
+    assert "expected at least one width and an odd kernel" in refusal(SequenceCNN, **options)

@@ -88,16 +88,14 @@ def test_names_of_identifiers_and_few_rows():
     assert infer_role(pd.Series([f"s{i}" for i in range(9)], name="sample")) == "identifier"
     assert infer_role(pd.Series(numbers, name="steps")) == "numeric"
     assert infer_role(pd.Series(range(19), name="x")) == "numeric"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # infinity is refused where the values are checked
+    with warnings.catch_warnings(action="error"):  # infinity is refused where the values are checked
         assert infer_role(pd.Series([float("inf"), *range(N)], name="x")) == "numeric"
 
 
 def test_codes_for_missing_values_are_named():
     answers = np.random.default_rng(0).integers(1, 6, (N, 3)).astype(float)
     frame = pd.DataFrame(answers, columns=["a", "b", "c"]).assign(age=np.arange(N) % 50 + 50.0)  # with 99 years
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         choose_roles(frame)
     frame.loc[3, ["a", "b"]], frame.loc[7, ["b", "c"]], frame.loc[9, "c"] = -9, 99, np.nan
     with pytest.warns(
@@ -140,8 +138,7 @@ def test_numbers_with_other_characters_are_named(cells, example):
         f"t.csv: column share has numbers with other characters, such as {example}, and is {taken}: leave the "
         f"characters out to have numbers, or give the role (--columns share={given})"
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert choose_roles(frame, {"share": given})["share"] == given
 
 
@@ -178,8 +175,7 @@ def test_a_column_of_sequences_is_told(letters, modality):
     ],
 )
 def test_other_text_is_not_named(cells):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         role = choose_roles(pd.DataFrame({"a": cells}))["a"]
     assert role != "numeric"
 
@@ -219,8 +215,7 @@ def test_columns_refused(frame, roles, part):
 def test_dates_that_may_be_of_either_order_are_a_warning():
     with pytest.warns(UserWarning, match="read as month/day"):
         assert infer_role(pd.Series(["01/02/2024", "03/04/2024"] * 30, name="day")) == "date"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert infer_role(pd.Series(["01/02/2024", "13/04/2024"] * 30, name="day")) == "date"
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from quick_reports import with_drawings
+from refusals import refusal
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation.compare import from_baselines
 from viewsmith.reports import (
@@ -391,12 +392,9 @@ def test_the_samples_set_the_scale_of_their_pictures() -> None:
 
 
 def test_inconsistent_content_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"map 'm': 2 labels for 3 rows"):
-        draw_map("m", np.zeros((3, 2)), ["a", "b"])
-    with pytest.raises(InputError, match=r"map 'm': xy has shape \(3, 3\)"):
-        draw_map("m", np.zeros((3, 3)))
-    with pytest.raises(InputError, match=r"profile 'p': 1 names for 2 features"):
-        draw_profile("p", np.zeros(2), ["a"])
+    assert "map 'm': 2 labels for 3 rows" in refusal(draw_map, "m", np.zeros((3, 2)), ["a", "b"])
+    assert "map 'm': xy has shape (3, 3)" in refusal(draw_map, "m", np.zeros((3, 3)))
+    assert "profile 'p': 1 names for 2 features" in refusal(draw_profile, "p", np.zeros(2), ["a"])
     with pytest.raises(InputError, match=r"gallery 'g': samples of shape \(2, 4\) with views of shape \(2, 3, 5\)"):
         draw_gallery("g", np.zeros((2, 4)), np.zeros((2, 3, 5)), "curve")
     with pytest.raises(InputError, match="kind 'sound'"):

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from refusals import refusal
 from viewsmith.core.errors import InputError
 from viewsmith.reports import ReportContent, draw_similarities, render_report
 from viewsmith.reports.charts import common_bins
@@ -86,12 +87,9 @@ def test_values_at_the_edge_of_a_bin_are_counted() -> None:
 
 
 def test_content_is_checked() -> None:
-    with pytest.raises(InputError, match="histogram 's': no similarities"):
-        draw_similarities("s", {})
-    with pytest.raises(InputError, match=r"similarities of 'a' have shape \(2, 2\)"):
-        draw_similarities("s", {"a": np.zeros((2, 2))})
-    with pytest.raises(InputError, match=r"similarities of 'a' have shape \(0,\)"):
-        draw_similarities("s", {"a": np.zeros(0)})
+    assert "histogram 's': no similarities" in refusal(draw_similarities, "s", {})
+    assert "similarities of 'a' have shape (2, 2)" in refusal(draw_similarities, "s", {"a": np.zeros((2, 2))})
+    assert "similarities of 'a' have shape (0,)" in refusal(draw_similarities, "s", {"a": np.zeros(0)})
     for wrong in (1.1, -2.0, float("nan")):
         with pytest.raises(InputError, match=r"similarities of 'b' have .* or are not all cosines"):
             draw_similarities("s", {"a": np.zeros(3), "b": np.array([0.5, wrong])})

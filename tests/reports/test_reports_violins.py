@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from refusals import refusal
 from viewsmith.core.errors import InputError
 from viewsmith.reports import ReportContent, draw_violins, render_report
 from viewsmith.reports.figure import BLUE, VERMILION
@@ -105,16 +106,11 @@ def test_content_is_checked() -> None:
     x = np.zeros((4, 3))
     with pytest.raises(InputError, match=r"violins 'v': originals of shape \(4, 3\) with views of shape \(4, 2\)"):
         draw_violins("v", x, x[:, :2])
-    with pytest.raises(InputError, match=r"at least one row and one feature"):
-        draw_violins("v", x, x[:0])
-    with pytest.raises(InputError, match=r"give \(n, d\) and \(m, d\) arrays"):
-        draw_violins("v", x, x[:, None])
-    with pytest.raises(InputError, match=r"violins 'v': 2 names for 3 features"):
-        draw_violins("v", x, x, ["a", "b"])
-    with pytest.raises(InputError, match=r"have values that are not finite"):
-        draw_violins("v", x, np.where(np.eye(4, 3) > 0, np.nan, x))
-    with pytest.raises(InputError, match=r"have values that are not finite"):
-        draw_violins("v", x - np.inf, x)
+    assert "at least one row and one feature" in refusal(draw_violins, "v", x, x[:0])
+    assert "give (n, d) and (m, d) arrays" in refusal(draw_violins, "v", x, x[:, None])
+    assert "violins 'v': 2 names for 3 features" in refusal(draw_violins, "v", x, x, ["a", "b"])
+    assert "have values that are not finite" in refusal(draw_violins, "v", x, np.where(np.eye(4, 3) > 0, np.nan, x))
+    assert "have values that are not finite" in refusal(draw_violins, "v", x - np.inf, x)
 
 
 def test_the_page_has_the_section_and_its_link() -> None:

@@ -69,8 +69,7 @@ def run_with_warnings(signs, *, epochs=6, points=12, start=None):
     watch = EarlyWarnings(history := History())
     if start is not None:
         watch.restore(start)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         trained(method, Diagnostics(points), history, watch)
     return [str(each.message) for each in caught], calls, watch.state()
 

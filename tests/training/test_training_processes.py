@@ -97,8 +97,7 @@ def member(rank, folder, which, **options):
 
 def check_gathering(rank):
     x = (10.0 * rank + torch.arange(6.0).view(3, 2)).requires_grad_()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         whole = distributed.gather(x)
     assert whole.shape == (6, 2) and torch.equal(whole[distributed.local_rows(3)], x)
     assert distributed.gather(torch.tensor([rank])).tolist() == [0, 1]
