@@ -103,8 +103,7 @@ def run(estimator: str, modality: str, options: dict[str, Any]) -> dict[str, str
     """Fit a model; return the digests of its weights, representations and views."""
     X = samples(modality)
     options = {"epochs": 2, "batch_size": 32, "random_state": 0, "device": "cpu"} | options
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
         model = getattr(viewsmith, estimator)(**options).fit(X, run=Path(folder) / "run")
         weights = load_file(Path(folder) / "run" / "model.safetensors")
         values = sorted(digest(value.numpy()) for value in weights.values())

@@ -66,8 +66,7 @@ def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None, jobs
         if minutes is not None and time.monotonic() - began > minutes * 60:
             break
         started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 result: dict[str, Any] = cell.work()
             except Exception as error:

@@ -70,8 +70,7 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     modality = "images" if data.x.dtype == np.uint8 else "series"
     steps = min(2, ROWS[row]) if small else ROWS[row]
     started = usage()[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         epochs = default_epochs(len(data.x), 256, max(1, steps))
         model: Any = Contrastive(random_state=seed, modality=modality, epochs=epochs).fit(data.x)
     fitted = usage()[0] - started

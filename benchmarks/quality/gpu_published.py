@@ -109,8 +109,7 @@ def run(given: argparse.Namespace) -> None:
         for seed in row.seeds[:1] if given.quick else row.seeds:
             if not given.quick and (row.data.file, name, seed) in done(path):
                 continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 model, data = train(name, row, seed, given.folder, given.minutes, device, given.quick)
             summary = model.summary_
             seconds = summary["seconds"]["training"]

@@ -43,8 +43,7 @@ def places(folder: Path) -> Iterator[Path]:
 
 def read(path: str | Path, **options: Any) -> str:
     """What was read, in words."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         dataset = load_dataset(path, **options)
     return f"{dataset.modality} {tuple(dataset.x.shape)}"
 

@@ -177,8 +177,7 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
 def probe(h: np.ndarray, h_test: np.ndarray, data: Data) -> float:
     """Accuracy of logistic regression on unscaled features."""
     classes, codes = np.unique(data.y, return_inverse=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = fit_linear(h, codes, len(classes), loss="logistic")
     return float((classes[model.predict(h_test)] == data.y_test).mean())
 

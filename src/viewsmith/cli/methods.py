@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument
 
 from viewsmith.cli.errors import echo
 from viewsmith.cli.options import Json, with_flags
 from viewsmith.core.errors import InputError, suggest
-from viewsmith.core.registry import has_others
-
-if TYPE_CHECKING:
-    from viewsmith.core.registry import Entry
+from viewsmith.core.registry import Entry, annotations_of, entries, find, has_others, texts_of, type_text
+from viewsmith.estimator.options import places, slots
 
 #: What `listing` finds, in seconds, without parts of others; `python tests/cli/test_cli_declared.py` writes it.
 FILE = Path(__file__).with_name("listed.json")
@@ -67,8 +65,6 @@ def _named(name: str, parts: dict[str, Any]) -> dict[str, Any]:
 def _options_text(method: str) -> str:
     """The options of a method, by part: how each is set, its default and its sentence."""
     import viewsmith.methods.loading  # noqa: F401, it registers methods
-    from viewsmith.core.registry import annotations_of, find, texts_of, type_text
-    from viewsmith.estimator.options import places, slots
 
     cls: Any = find("method", method).build
     texts, kinds, indent, lines = texts_of(cls), annotations_of(cls), " " * 6, []
@@ -86,7 +82,6 @@ def listing() -> dict[str, Any]:
     import viewsmith.data.reading
     import viewsmith.evaluation
     import viewsmith.methods.loading  # noqa: F401, these register parts
-    from viewsmith.core.registry import entries
     from viewsmith.modalities.base import works_in
 
     kinds = [entry.build() for entry in entries("modality")]
@@ -129,8 +124,6 @@ def listing() -> dict[str, Any]:
 
 def _grouped(cls: Any) -> dict[str, Any]:
     """Defaults of the options of an estimator: of each part in a dict of its own."""
-    from viewsmith.estimator.options import places, slots
-
     found: dict[str, Any] = {part: {} for part in slots(cls)}
     for name, part in places(cls).items():
         (found[part] if part in slots(cls) else found)[name] = _plain(getattr(cls, name))

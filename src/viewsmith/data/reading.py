@@ -261,8 +261,7 @@ class _Kept:
 
     def write(self, reader: Reader, path: Path, request: DataOptions) -> FileContents | None:
         """Read the file and write what is found; return it if it cannot be kept."""
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as said:
             found = reader(path, request)
         contents, digest = None, ""
         if type(found.x) is np.ndarray and _is_plain(found.y) and _is_plain(found.groups):

@@ -327,8 +327,7 @@ def read_for_run(run: str | Path, data: str | Path, options: Mapping[str, Any]) 
 
 def column_of(data: str | Path, column: str) -> np.ndarray:
     """Any column of a table or of obs, also one that a model reads as a feature, for all rows in order."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `read_for_run` says what is to be said of the data
+    with warnings.catch_warnings(action="ignore"):  # `read_for_run` says what is to be said of the data
         try:
             found = read_dataset(data, DataOptions(label=column, few_labels=True), split=False)
         except InputError as error:

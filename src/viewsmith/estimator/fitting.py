@@ -26,6 +26,7 @@ from viewsmith.core.tensors import load_weights, stream
 from viewsmith.data.reading import is_table
 from viewsmith.estimator.inputs import described
 from viewsmith.estimator.plan import BuildContext, TrainingData, row_hashes, training_rows, unscaled
+from viewsmith.evaluation.label_free import below_untrained, neighbor_r2
 from viewsmith.frameworks.supervision import supervised_phases
 from viewsmith.modalities import Modality
 from viewsmith.modalities.checks import warn_columns
@@ -248,8 +249,6 @@ COMPARED_VALUES = 4_000_000  # of wide rows fewer are compared
 def compared_with_untrained(method: Method, initial: Mapping[str, Tensor], x: Rows, seed: int) -> list[str]:
     """One line if rows of features are told from their neighbors clearly worse than before training; on images the
     measure does not tell (docs/results/label_free.md)."""
-    from viewsmith.evaluation.label_free import below_untrained
-
     if len(x) < FEWEST_COMPARED or distributed.is_distributed() or x[:1].ndim != 2:
         return []
     most = max(FEWEST_COMPARED, min(COMPARED, COMPARED_VALUES // x[:1].shape[1]))
@@ -276,8 +275,6 @@ def compared_with_untrained(method: Method, initial: Mapping[str, Tensor], x: Ro
 @torch.no_grad()
 def neighbor_r2_of(method: Method, rows: Tensor, raw: np.ndarray, first: int) -> float:
     """`neighbor_r2` of the representations of rows; the first ones predict the others."""
-    from viewsmith.evaluation.label_free import neighbor_r2
-
     h = method.represent(rows).float().cpu().numpy()
     return neighbor_r2(h[:first], h[first:], raw[:first], raw[first:])
 

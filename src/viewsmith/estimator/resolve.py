@@ -35,6 +35,7 @@ from viewsmith.estimator.options import (
     lacking,
 )
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe, text_of
+from viewsmith.evaluation.label_free import neighbor_r2
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, symmetries
 from viewsmith.frameworks import DataSummary, Framework
 from viewsmith.losses.diagnostics import view_distance
@@ -423,8 +424,7 @@ def train_briefly(estimator: Any, data: TrainingData, index: np.ndarray, purpose
         verbose=False,
         **changes,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a trial that fails has a low score
+    with warnings.catch_warnings(action="ignore"):  # a trial that fails has a low score
         return trial.fit(data.rows[index], np.asarray(data.labels)[index] if trial.reads_labels() else None)
 
 
@@ -447,8 +447,6 @@ def choose_strength(
 ) -> tuple[float, dict[str, float]]:
     """Choose the strength from `GRID` by brief trainings on 80 % of at most 5,000 rows, scored on the others by
     `viewsmith.evaluation.label_free.neighbor_r2`; returns it and all scores."""
-    from viewsmith.evaluation.label_free import neighbor_r2
-
     rows = data.rows
     order = torch.randperm(len(rows), generator=stream(data.seed, "strength"))[:TRIAL_ROWS].numpy()
     cut = max(1, len(order) // 5)

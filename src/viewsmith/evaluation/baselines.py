@@ -308,8 +308,7 @@ def _quiet() -> Iterator[None]:
     threads, logged = torch.get_num_threads(), logging.root.manager.disable
     try:
         logging.disable(logging.ERROR)
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
         logging.disable(logged)

@@ -152,8 +152,7 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
     whole = (encoder if layer is None else _Whole(layer, encoder)).eval()
     for name in ("torch.onnx", "onnxscript", "onnx_ir"):  # whose warnings are for their developers
         logging.getLogger(name).setLevel(logging.ERROR)
-    with atomic_path(target_of(out)) as temporary, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with atomic_path(target_of(out)) as temporary, warnings.catch_warnings(action="ignore"):
         with torch.no_grad():
             whole(example)  # what networks keep for later, such as tables of a Fourier transform, are then real tensors
         try:

@@ -558,8 +558,7 @@ def strength_curve(
     for value in values:
         given: dict[str, Any] = {option: value, "view_maker": views, "modality": dataset.modality}
         model = Contrastive(**given, epochs=1, batch_size=64, max_rows=64, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about a training that is none
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # about a training that is none
             model.fit(x)
         drawn = {f"{option} {value:g}": lambda part, model=model: model.views(part, 1)[:, 0]}
         found += symmetries(x, dataset.modality, drawn, seed=seed)

@@ -335,8 +335,7 @@ def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:
 @contextlib.contextmanager
 def warnings_once(shown: set[str]) -> Iterator[None]:
     """Show the warnings of one of several trainings, at its end, without those that earlier ones gave, too."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as found:
         yield
     for text, category in {str(each.message): each.category for each in found}.items():
         if text not in shown:

@@ -165,8 +165,7 @@ def channel_statistics(x: np.ndarray) -> np.ndarray:
     mean, std, low, high = np.mean, np.std, np.min, np.max
     if gaps := bool(np.isnan(x).any()):
         mean, std, low, high = np.nanmean, np.nanstd, np.nanmin, np.nanmax
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # channels without a value
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # channels without a value
         steps = mean(np.abs(np.diff(x, axis=2)), axis=2)
         found = np.concatenate([mean(x, axis=2), std(x, axis=2), low(x, axis=2), high(x, axis=2), steps], axis=1)
     return np.nan_to_num(found) if gaps else found
