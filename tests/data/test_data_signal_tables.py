@@ -232,3 +232,21 @@ def test_keypoints_of_deeplabcut(tmp_path, animals):
     (tmp_path / "folder").mkdir()
     (tmp_path / "k.csv").rename(tmp_path / "folder/k.csv")
     assert load_dataset(tmp_path / "folder", modality="series", length="9", rate=30).x.shape == data.x.shape
+
+
+def test_moments_in_nights_are_means_of_a_much_lower_rate(tmp_path, monkeypatch):
+    nights = np.sort(rng.choice(3000, 60, replace=False)).astype(float)
+    at = (nights[:, None] + np.arange(5) * 0.001).ravel()  # exposures of seconds in nights of years
+    for i in range(3):
+        values = np.repeat(np.arange(60.0) + i, 5) + np.tile([-0.2, -0.1, 0, 0.1, 0.2], 60)
+        pd.DataFrame({"time": at, "mag": values, "kind": "ab"[i % 2]}).to_csv(tmp_path / f"{i}.csv", index=False)
+    message = refusal(load_dataset, tmp_path, modality="series")
+    advised = float(message.split("(--rate ")[1].rstrip(")"))
+    assert 0.05 < advised < 0.2 and "means and interpolated" in message
+    assert "hardly any would have a moment" in refusal(load_dataset, tmp_path, modality="series", rate=1000)
+    data = load_dataset(tmp_path, modality="series", rate=1)
+    assert data.x.shape == (3, 1, int(nights[-1] - nights[0]) + 1) and data.schema["signal"]["rate"] == 1
+    places = (nights - nights[0]).astype(int)
+    np.testing.assert_allclose(data.x[1, 0, places], np.arange(60.0) + 1, atol=0.02)
+    assert np.isnan(data.x[0]).sum() > 1000
+    assert load_dataset(tmp_path, modality="series", rate=advised).x.shape[2] == int((at[-1] - at[0]) * advised) + 1

@@ -362,6 +362,8 @@ def _of_line(text: str, header: dict[str, list[str]], file: Path, number: int, i
 #: Steps of time that differ by less than the first are equal; by less than the second, as months do, they are in order.
 EQUAL, ALIKE = 0.05, 0.2
 GAP = 5  # steps, between whose ends nothing is interpolated
+KEPT = 0.8  # of the points of most steps are kept: below that a rate is much lower
+FILLED = 20  # places of equal steps for each moment, above which steps are too unequal
 
 
 def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
@@ -457,37 +459,43 @@ def by_moments(
     for each, part in parts:
         clock = np.arange(len(part), dtype=float) if moments is None else moments[part.index].to_numpy()
         order = np.argsort(clock, kind="stable")
-        if (twice := np.diff(clock[order]) == 0).any():
-            raise InputError(
-                f"{source_name}: recording {one_line(each, 40)!r} has two rows at {time} "
-                f"{one_line(part[time].iloc[order[int(twice.argmax())]], 40)}, expected one for each moment"
-                + ("; several recordings are told apart by --id COLUMN" if name is None else "")
-            )
         clocks.append((order, clock[order]))
     steps = np.concatenate([np.diff(clock) for _, clock in clocks])
     if not len(steps):
         several = "several rows" if name is None else f"several rows with one {name}"
         raise InputError(f"{source_name} has one moment of each recording, expected {several}")
     step = float(np.median(steps))
+    if given is None or step == 0:
+        _check_once(parts, clocks, options, source_name)
     alike = bool((np.abs(steps / step - 1) < ALIKE).all())
     uneven = not alike and bool((np.abs(steps / step - np.round(steps / step)) > EQUAL).any())
-    if uneven and given is None:
+    # Hardly any of equal steps would have a moment; steps may be multiples of one, in part of a day.
+    sparse = not alike and bool(steps.sum() / step > FILLED * (1 if uneven else 10) * len(frame))
+    uneven = uneven or sparse
+    usual = 1 / (float(steps.mean()) if sparse else step)
+    if uneven and (given is None or steps.sum() * given > 50 * FILLED * len(frame)):
+        said = "" if given is None else f" at {given:g} points in a unit of time hardly any would have a moment, and"
         raise InputError(
-            f"{source_name}: moments are {steps.min():g} to {steps.max():g} apart ({time}, mostly {step:g}), expected "
-            "equal steps, or multiples of them where moments are missing: give points in a unit of time, and values "
-            f"are interpolated (--rate {1 / step:.4g})"
+            f"{source_name}: moments are {steps.min():g} to {steps.max():g} apart ({time}, mostly {step:g}),{said} "
+            "expected equal steps, or multiples of them where moments are missing: give points in a unit of time, and "
+            f"values are {'means and ' * sparse}interpolated (--rate {usual:.4g})"
         )
     equal = not alike or bool((np.abs(steps / step - 1) < EQUAL).all())
     rate = round(1 / step, 6) if in_seconds and equal else None
     if uneven and not told:
         say(f"{source_name}: unequal steps of {time}: values are interpolated, but for gaps of {GAP} steps")
+    to_means = sparse and given is not None and given * step <= KEPT
+    if not to_means:
+        _check_once(parts, clocks, options, source_name)
     found = []
     for (each, part), (order, clock) in zip(parts, clocks, strict=True):
         values = part[channels].to_numpy(np.float32)[order]
         labels = None if options["label"] is None else part[options["label"]].to_numpy()[order]
         if uneven and given is not None:
-            rate = given if given * step > 0.8 else round(1 / step, 6)  # to a much lower rate by a filter, later
-            values, at = _evened(clock, values, rate, GAP * step)
+            rate = given if to_means or given * step > KEPT else round(1 / step, 6)  # lower by a filter, later
+            if to_means:
+                clock, values, labels = _means(clock, values, labels, rate)
+            values, at = _evened(clock, values, rate, GAP / rate if to_means else GAP * step)
             labels = None if labels is None else labels[np.searchsorted(clock, at)]
             places = np.arange(len(at))
         else:
@@ -499,6 +507,32 @@ def by_moments(
         notes = _runs(labels, places / (rate or 1)) if labels is not None and len(kinds) > 1 else []
         found.append(Recording(x, str(each), rate, channels, kinds[0] if len(kinds) == 1 else None, group, notes))
     return found
+
+
+def _check_once(parts: Sequence[Any], clocks: Sequence[Any], options: dict[str, Any], source_name: str) -> None:
+    """Raise InputError for two rows at one moment of a recording."""
+    time, name = options["time"], options["id"]
+    for (each, part), (order, clock) in zip(parts, clocks, strict=True):
+        if (twice := np.diff(clock) == 0).any():
+            raise InputError(
+                f"{source_name}: recording {one_line(each, 40)!r} has two rows at {time} "
+                f"{one_line(part[time].iloc[order[int(twice.argmax())]], 40)}, expected one for each moment"
+                + ("; several recordings are told apart by --id COLUMN" if name is None else "")
+            )
+
+
+def _means(
+    clock: np.ndarray, values: np.ndarray, labels: np.ndarray | None, rate: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Moments of equal steps, the means of the values (moments, channels) near each, where there are some, and the
+    first of their labels."""
+    places, first, of = np.unique(np.round((clock - clock[0]) * rate), return_index=True, return_inverse=True)
+    with np.errstate(invalid="ignore"):
+        sums, counts = np.zeros((len(places), values.shape[1])), np.zeros((len(places), values.shape[1]))
+        np.add.at(sums, of, np.nan_to_num(values))
+        np.add.at(counts, of, ~np.isnan(values))
+        means = (sums / counts).astype(np.float32)
+    return clock[0] + places / rate, means, None if labels is None else labels[first]
 
 
 def _evened(clock: np.ndarray, values: np.ndarray, rate: float, gap: float) -> tuple[np.ndarray, np.ndarray]:
