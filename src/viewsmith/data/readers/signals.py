@@ -456,7 +456,7 @@ def by_moments(
     moments, in_seconds = (None, False) if time is None else _seconds(frame[time], source_name)
     parts: list[tuple[Hashable, Any]] = [("0", frame)] if name is None else list(frame.groupby(name, sort=False))
     clocks = []
-    for each, part in parts:
+    for _, part in parts:
         clock = np.arange(len(part), dtype=float) if moments is None else moments[part.index].to_numpy()
         order = np.argsort(clock, kind="stable")
         clocks.append((order, clock[order]))
