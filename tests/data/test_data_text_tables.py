@@ -6,6 +6,8 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data import load_dataset
+from viewsmith.data.options import DataOptions
+from viewsmith.data.readers import text_tables
 from viewsmith.data.readers.text_tables import has_header
 from viewsmith.data.text_lines import has_decimal_commas
 
@@ -188,3 +190,39 @@ def test_none_is_a_class_of_labels_and_other_words_are_said(tmp_path, capsys):
     assert load_dataset(path, schema=data.schema, table=data.x.table).y.tolist() == data.y.tolist()
     path.write_text(text.replace("apnea", "1").replace("None", "2.5"))
     assert load_dataset(path, label="sleep", target="class").y.tolist()[:2] == ["2.5", "1"]
+
+
+COLUMNS = {
+    "number": lambda i: f"{i / 8}",
+    "whole then broken": lambda i: str(i) if i < 30 else f"{i}.5",
+    "gaps at first": lambda i: "" if i < 30 else str(i),
+    "flag": lambda i: "" if i == 3 else str(i % 2 == 0),
+    "words": lambda i: "" if i < 30 else "ab"[i % 2],
+    "code at the end": lambda i: str(10 + i % 7) if i < 50 else f"0{i % 7}x",
+}
+
+
+@pytest.mark.parametrize("names", [COLUMNS, [*COLUMNS][:5], [*COLUMNS][:1]])
+def test_parts_of_a_text_table_are_those_of_the_whole(tmp_path, monkeypatch, names):
+    rows = [",".join(COLUMNS[name](i) for name in names) for i in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join([",".join(names), *rows]))
+    request = DataOptions()
+    whole, _ = text_tables.text_frame(tmp_path / "t.csv", request)
+    monkeypatch.setattr(text_tables, "VALUES", 10 * len(names))
+    parts, _ = text_tables.text_frame(tmp_path / "t.csv", request)
+    pd.testing.assert_frame_equal(parts, whole)
+
+
+def test_codes_below_many_lines_and_in_quotes_are_found(tmp_path):
+    first = "\n".join(["zip,x", *("\n90210,1" for _ in range(text_tables.SAMPLE - 1))])
+    for last, kept in (("\n01234,2", True), ('\n"01234",2', True), ("\n90210,1\n01234,2", False)):
+        (tmp_path / "t.csv").write_text(first + last + "\n")
+        frame, _ = text_tables.text_frame(tmp_path / "t.csv", DataOptions())
+        assert ("01234" in set(frame["zip"])) is kept
+
+
+def test_a_wide_table_without_header_keeps_its_first_row(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(6, text_tables.WIDE + 5))
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", header=False, index=False)
+    found = load_dataset(tmp_path / "t.csv").x
+    np.testing.assert_allclose(found, rows, rtol=1e-6)

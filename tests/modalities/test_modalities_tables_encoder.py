@@ -479,3 +479,28 @@ def test_numbers_of_days_are_dates():
     assert np.ptp(expected) > 0
     for other in (numbers.astype(str), numbers.astype(float)):
         assert np.array_equal(fitted.encode(other.to_frame(), "the table"), expected)
+
+
+def test_roles_that_are_found_together_are_those_of_each_column_alone():
+    rng, n = np.random.default_rng(0), 60
+    columns = {
+        "fraction": rng.random(n),
+        "gap": np.where(np.arange(n) == 3, np.nan, rng.random(n)),
+        "counts": rng.poisson(3, n),
+        "counts with gaps": np.where(np.arange(n) == 3, np.nan, rng.poisson(3, n)),
+        "infinite": np.where(np.arange(n) == 3, np.inf, np.arange(n)),
+        "rows": np.arange(n),
+        "far apart": 1000 * np.arange(n),
+        "days": 20000101 + np.arange(n) % 20,
+        "same": np.full(n, 0.5),
+        "none": np.full(n, np.nan),
+        "flag": rng.random(n) < 0.5,
+        "word": ["a", "b"] * (n // 2),
+    }
+    for rows in (n, 10):
+        frame = pd.DataFrame(columns).head(rows)
+        found = roles._surely_numeric(frame)
+        assert {"fraction", "gap", "counts", "infinite"} <= set(found)
+        assert all(infer_role(frame[name]) == "numeric" for name in found)
+        assert choose_roles(frame) == {name: infer_role(frame[name]) for name in frame}
+    assert roles._surely_numeric(frame.head(0)) == []

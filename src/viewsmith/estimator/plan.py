@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from viewsmith.core import __version__, distributed
 from viewsmith.core.errors import InputError, error_text, warn
 from viewsmith.core.files import read_mapped, write_mapped
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.registry import Entry, Kind, get
 from viewsmith.core.rows import ArrayRows, RowSource, row_blocks, too_large_for_memory
 from viewsmith.core.samples import Rows, Samples, batches, block_size, blocks, evenly_spaced, shared_tensor
@@ -428,7 +428,7 @@ def represent_blocks(
     """What `represent` makes of unscaled rows, float32, block by block in order."""
     parts: Iterable[tuple[Tensor, int]] = blocks(unscaled(rows), views_a_row)
     if progress:
-        parts = with_progress(parts, "transform", len(rows), "rows", size=lambda part: part[1])
+        parts = with_progress(parts, "transform", len(rows), "rows", size=lambda part: part[1], told=TOLD)
     for block, count in parts:
         with torch.no_grad():
             made = represent(block)

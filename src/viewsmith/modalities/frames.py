@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,18 @@ def is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
 
 
+def no_numbers(frame: pd.DataFrame, columns: Iterable[Any]) -> list[Any]:
+    """Those of some columns that are not numeric; each is looked at only if its type does not tell, as that is slow."""
+    kinds = {name: dtype.kind for name, dtype in zip(frame.columns, frame.dtypes, strict=True)}
+    return [name for name in columns if kinds[name] not in "biuf" and not is_numeric(frame[name])]
+
+
 TABLE_ADVICE = "leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
 
 
 def check_no_text(frame: pd.DataFrame, columns: list[Any], source_name: str, advice: str = TABLE_ADVICE) -> None:
     """Raise InputError if some of `columns` are not numbers; the message names them, with an example value."""
-    other = [column for column in columns if not is_numeric(frame[column])]
+    other = no_numbers(frame, columns)
     if other:
         named = [f"{one_line(column, 60)} (contains {_example(frame[column])})" for column in other[:5]]
         raise InputError(
@@ -164,10 +170,11 @@ def in_order(axis: np.ndarray) -> bool:
 def smooth_points(frame: pd.DataFrame) -> list[str]:
     """Columns of a table that seem to be points of spectra or recordings: many, named by an axis, with values that
     hardly change from one to the next; empty if they are not."""
+    frame = frame.head(100)
     found = named_points(frame.select_dtypes(["number", "bool"]))
     if found is None or len(found[0]) < MANY or not in_order(found[1]):
         return []
-    x = frame[found[0]].head(100).to_numpy(np.float64)
+    x = frame[found[0]].to_numpy(np.float64)
     steps, deviation = np.abs(np.diff(x, axis=1)).mean(1), x.std(1)
     mixed = np.abs(np.diff(x[:, np.random.default_rng(0).permutation(x.shape[1])], axis=1)).mean(1)
     smooth = (steps < SMOOTH * deviation) & (steps < MIXED * mixed) & (deviation > 1e-6 * np.abs(x).max(1))

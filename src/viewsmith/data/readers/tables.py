@@ -123,7 +123,7 @@ def given_roles(request: DataOptions) -> dict[str, str]:
 
 def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents | None:
     """A new table: roles by dtype and content, and an encoder that is fitted to the training rows."""
-    features = frame.drop(columns=[] if request.label is None else [request.label])
+    features = frame if request.label is None else frame.drop(columns=[request.label])
     if features.shape[1] == 0:
         raise InputError(f"{source_name} has no feature, only the label: {name_list(list(frame.columns))}")
     y = None if request.label is None else frames.labels(frame[request.label])
@@ -342,8 +342,8 @@ def _pixel_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> 
     """Columns of numbers, one for each pixel, as square gray images, as in tables of MNIST."""
     others = {request.or_fitted("label"), request.or_fitted("groups"), *request.drop}
     pixels = [name for name in frame.columns if name not in others]
-    n, numbers = len(pixels), all(frames.is_numeric(frame[name]) for name in pixels)
-    if not numbers or math.isqrt(n) ** 2 != n or n < SMALLEST_SIDE**2:
+    n = len(pixels)
+    if frames.no_numbers(frame, pixels) or math.isqrt(n) ** 2 != n or n < SMALLEST_SIDE**2:
         label = "; is one of them the label? --label COLUMN" * (math.isqrt(n - 1) ** 2 == n - 1 > 0)
         raise InputError(
             f"{source_name} has no column with names of image files ({' '.join(SUFFIXES)}), nor one for each pixel of "
@@ -445,7 +445,8 @@ def _encode(
 ) -> tuple[np.ndarray, list[str]]:
     """Numeric columns, followed by the indicator columns of each encoded column; and the names of the features."""
     columns, names = table["columns"], list(table["columns"])
-    blocks = [as_vectors(frames.values(frame[columns]), columns, impute, source_name)] if columns else []
+    used = frame if columns == list(frame.columns) else frame[columns]
+    blocks = [as_vectors(frames.values(used), columns, impute, source_name)] if columns else []
     for column, categories in table["one_hot"].items():
         block, unseen = frames.one_hot(frame[column], categories)
         blocks.append(block)
@@ -470,4 +471,5 @@ def _check_options(frame: pd.DataFrame, request: DataOptions, source_name: str) 
 
 
 def _check_missing(frame: pd.DataFrame, columns: list[str], source_name: str) -> None:
-    check_missing(frame[columns].isna().to_numpy().sum(axis=0), columns, source_name)
+    missing = frame.isna() if columns == list(frame.columns) else frame[columns].isna()
+    check_missing(missing.to_numpy().sum(axis=0), columns, source_name)

@@ -5,7 +5,8 @@ import dataclasses
 import io
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, say, warn
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
 from viewsmith.data.readers.spectra import holds_one, read_spectra
@@ -112,8 +114,8 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], sou
     """Read commas in numbers, before decimals or between thousands, of columns that have hardly anything else."""
     pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (_DECIMAL_COMMA, ".", "decimals")
     changed = {}
-    for name in frame.columns:
-        if name in leave or not (frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name].dtype)):
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):  # a column alone takes long, if there are many
+        if name in leave or not (dtype.kind == "O" and (dtype.name == "object" or pd.api.types.is_string_dtype(dtype))):
             continue
         text = frame[name].dropna().astype(str)
         commas, others = (frames.by_value(text, partial(_matching, form)).astype(bool) for form in (pattern, _PLAIN))
@@ -152,24 +154,36 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
 
 
 SAMPLE = 1000  # lines in which codes are looked for
+_CODE = re.compile(r"(?<![\w.+-])0\d")
 
 
-def text_columns(read: Callable[..., pd.DataFrame], layout: Mapping[str, Any], request: DataOptions) -> Iterable[str]:
-    """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
+def text_columns(
+    read: Callable[..., pd.DataFrame], layout: Mapping[str, Any], request: DataOptions, lines: Iterable[str]
+) -> Iterable[str]:
+    """Columns of a text file, of these lines, that must not be read as numbers: given or fitted as such, and codes such
+    as 01234."""
     if request.table is not None:
         of = request.table.columns
         return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
     found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
     if request.schema is not None or request.strict:
         return found
+    if not _may_have_codes(lines, SAMPLE + 1 + layout["skiprows"]):  # text of many columns takes long
+        return found
     first, code = read(dtype=str, nrows=SAMPLE, **layout), re.compile(r"0\d+")
     columns = zip(first.columns, first.to_numpy(dtype=object).T, strict=True)
     return found | {name for name, cells in columns if any(type(c) is str and code.fullmatch(c) for c in cells)}
 
 
-def refuse_encoding(path: Path) -> None:
-    """Raise InputError if lines of a file are not UTF-8, or if there is another table after an empty line; the message
-    names the first one."""
+def _may_have_codes(lines: Iterable[str], most: int) -> bool:
+    """Whether one of the first lines, without empty ones, has a code; quotes may hold several lines of a cell."""
+    some = itertools.islice((line for line in lines if line.strip()), most)
+    return any('"' in line or _CODE.search(line) is not None for line in some)
+
+
+def refuse_encoding(path: Path) -> int:
+    """Number of lines of a file; raise InputError if some are not UTF-8, or if there is another table after an empty
+    line; the message names the first one."""
     bad: list[int] = []
     example, lines, empty, before = b"", 0, 0, b""
     with reading(str(path), "a table"), open_table(path) as file:
@@ -187,7 +201,7 @@ def refuse_encoding(path: Path) -> None:
                 example = example or line[max(0, error.start - 10) : error.start + 10]
                 bad.append(lines)
     if not bad:
-        return
+        return lines
     shown = one_line(example.decode("latin-1"), 30)
     others = "" if len(bad) == 1 else f", as {pluralize(len(bad), 'line')} of {lines:,}"
     raise InputError(
@@ -357,8 +371,7 @@ def _frame(
     decoded = text_of(path, request)
     text = None if decoded is None else decoded[0]
     options = {} if decoded is None else {"encoding": decoded[1]}
-    if text is None:
-        refuse_encoding(path)
+    n_lines = refuse_encoding(path) if text is None else text.count("\n") + 1
 
     def read(**options: Any) -> pd.DataFrame:
         return pd.read_csv(_unzipped(path) if text is None else io.StringIO(text), **options)
@@ -385,7 +398,8 @@ def _frame(
             layout |= {"header": None, "names": names}
         if "names" in layout:
             options["header"] = "no"
-        frame = _text_table(read, layout, request, names, str(path))
+        parts = partial(_read_parts, read, -(-n_lines * len(names) // VALUES), str(path), max(1, VALUES // len(names)))
+        frame = _text_table(read, parts, layout, request, names, str(path), _lines(path, text))
         return (frame if points is None else _places(frame, str(path))), options
 
 
@@ -423,10 +437,18 @@ def _places(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
 
 def _first_lines(path: Path, text: str | None) -> list[str]:
     """The first lines of a file, or of its text if that is not in UTF-8."""
+    lines = _lines(path, None) if text is None else text[:100_000].splitlines()
+    return list(itertools.islice(lines, LOOKED_AT))
+
+
+def _lines(path: Path, text: str | None) -> Iterator[str]:
+    """The lines of a file, or of its text if that is not in UTF-8."""
     if text is not None:
-        return text[:100_000].splitlines()[:LOOKED_AT]
+        yield from io.StringIO(text)
+        return
     with open_table(path) as file:
-        return [line.decode("utf-8", "replace") for line in itertools.islice(file, LOOKED_AT)]
+        for line in file:
+            yield line.decode("utf-8", "replace")
 
 
 def _titles(lines: list[str], separator: str, request: DataOptions, source_name: str) -> int:
@@ -449,21 +471,23 @@ def _names(
 ) -> list[str]:
     """Names of the columns: the first line, or numbers from 0 where it has values; `layout` is completed by these, and
     by the separator if one is to be sought."""
-    first: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+    first: dict[str, Any] = {"header": None, "nrows": 1, "keep_default_na": False}
     try:
         # pandas renames columns with equal names, so the header is read separately first.
         line = read(**first, **layout).iloc[0].tolist()
+        if not all(type(name) is str for name in line):  # as text from the first is slow with many columns
+            line = read(dtype=str, **first, **layout).iloc[0].tolist()
         if seek and (found := find_separator(line, layout["sep"])) != layout["sep"]:
             warn(f"{source_name}: columns are separated by {found!r}")
             layout["sep"] = found
-            line = read(**first, **layout).iloc[0].tolist()
+            line = read(dtype=str, **first, **layout).iloc[0].tolist()
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{source_name} is empty; expected a header line and rows") from error
     numbers = [str(i) for i in range(len(line))]
     header = request.or_fitted("header") if line != numbers else "yes"
     if header in (None, "auto"):
         fitted = request.schema is not None
-        header = "yes" if fitted or _has_header(read, first | layout) else "no"
+        header = "yes" if fitted or _has_header(read, first | layout, len(line)) else "no"
         if header == "no":
             say(
                 f"{source_name}: the first line has values, as the others: columns are named {numbers[0]} to "
@@ -476,21 +500,52 @@ def _names(
     return line
 
 
-def _has_header(read: Callable[..., pd.DataFrame], layout: dict[str, Any]) -> bool:
+WIDE = 1000  # columns that tell whether there is a header
+
+
+def _has_header(read: Callable[..., pd.DataFrame], layout: dict[str, Any], width: int) -> bool:
+    some = {"usecols": range(WIDE)} if width > WIDE else {}
     try:
-        return has_header(read(**layout | {"nrows": LOOKED_AT}))
+        return has_header(read(**layout | {"nrows": LOOKED_AT, "dtype": str} | some))
     except pd.errors.ParserError:  # of lines of different lengths, which is said when all are read
         return True
 
 
+VALUES = 2**22  # of a text table that are read at once: pandas takes much memory for more, and is not interrupted
+#: What columns of several types may have, parts of which have numbers or nothing, and are read as the whole is.
+_ONE_TYPE = ("string", "boolean", "empty")
+
+
+def _read_parts(read: Callable[..., Any], number: int, source_name: str, rows: int, **options: Any) -> pd.DataFrame:
+    """All rows of a text table, read in a number of parts; at once, if a column has numbers in some and texts in
+    others, because texts such as 01 were read as numbers there."""
+    if number > 1:
+        with read(chunksize=rows, **options) as reader:
+            parts = list(with_progress(reader, f"read {source_name}", number, "parts", told=TOLD))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of parts in which all cells of a column are missing
+            frame = pd.concat(parts)
+        texts = [name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if dtype.kind == "O"]
+        if all(pd.api.types.infer_dtype(frame[name], skipna=True) in _ONE_TYPE for name in texts):
+            return frame
+    whole: pd.DataFrame = read(**options)
+    return whole
+
+
 def _text_table(
-    read: Callable[..., pd.DataFrame], layout: dict[str, Any], request: DataOptions, names: list[str], source_name: str
+    read: Callable[..., pd.DataFrame],
+    read_all: Callable[..., pd.DataFrame],
+    layout: dict[str, Any],
+    request: DataOptions,
+    names: list[str],
+    source_name: str,
+    lines: Iterable[str],
 ) -> pd.DataFrame:
-    """The columns of a text table."""
+    """The columns of a text table of these lines, of which some or all are read."""
     as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
     # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
-    as_text += [name for name in text_columns(read, layout, request) if name not in as_text]
-    frame = read(dtype=dict.fromkeys(as_text, str), low_memory=False, na_values=_BLANK, **layout)
+    as_text += [name for name in text_columns(read, layout, request, lines) if name not in as_text]
+    frame = read_all(dtype=dict.fromkeys(as_text, str) or None, low_memory=False, na_values=_BLANK, **layout)
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
         raise InputError(

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, warn
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Method, Phase
@@ -394,7 +394,7 @@ class LinearContrastMethod(Method):
         done = 0
         indices = [index.to(device) for _, index in parts]
         blocks = zip(parts, indices, batches(rows, indices), strict=True)
-        for (number, _), index, x in with_progress(blocks, "views", len(parts), "blocks"):
+        for (number, _), index, x in with_progress(blocks, "views", len(parts), "blocks", told=TOLD):
             generator = stream(seed, "views", number, device=device)
             drawn = self.small_views.several(x, self.n_views, index=index, generator=generator)
             sums.folds[number % FOLDS].add(torch.stack([self.framework.encoder.reduced(view) for view in drawn], 1))

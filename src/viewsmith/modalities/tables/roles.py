@@ -97,11 +97,12 @@ def _date_text(column: pd.Series) -> pd.Series:
 def are_numbers_of_days(values: pd.Series) -> bool:
     """Whether numbers are dates such as 20000101: of random numbers of eight digits, one in 27 is."""
     some = values.to_numpy(np.float64)
-    whole = bool(((some >= 18_000_101) & (some <= 20_991_231) & (some % 1 == 0)).all())
+    whole = bool(((some >= FIRST_DAY) & (some <= 20_991_231) & (some % 1 == 0)).all())
     return whole and len(np.unique(some)) >= FEWEST_DAYS and date_format(values) is not None
 
 
 FEWEST_DAYS = 3  # different ones
+FIRST_DAY = 18_000_101
 
 
 def date_parts(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
@@ -310,9 +311,10 @@ def choose_roles(
     roles: dict[str, Role] = {}
     texts: dict[str, Role] = {}
     nearly: dict[str, NearlyNumbers] = {}
+    known: Mapping[str, str] = dict.fromkeys(_surely_numeric(frame), "numeric") | dict(given)
     for name in frame.columns:
         try:
-            roles[name] = given[name] if name in given else infer_role(frame[name], source_name)  # type: ignore[assignment]
+            roles[name] = known[name] if name in known else infer_role(frame[name], source_name)  # type: ignore[assignment]
         except NearlyNumbers as error:
             nearly[name] = error
             continue
@@ -425,10 +427,10 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
 
 def is_plain(frame: pd.DataFrame, roles: Mapping[str, Role], gaps: bool = False) -> bool:
     """Whether all columns are numbers, with or without `gaps`, or constant: then they need no encoder."""
-    for name, role in roles.items():
-        if role not in ("numeric", "constant") or not frames.is_numeric(frame[name]):
-            return False
-    return gaps or not bool(frame[list(roles)].isna().to_numpy().any())
+    if not set(roles.values()) <= {"numeric", "constant"}:
+        return False
+    used = frame if list(roles) == list(frame.columns) else frame[list(roles)]  # a copy
+    return not frames.no_numbers(used, roles) and (gaps or not bool(used.isna().to_numpy().any()))
 
 
 def describe_roles(roles: Mapping[str, Role]) -> str:
@@ -454,6 +456,24 @@ def _role_of_numbers(values: pd.Series, column: pd.Series) -> Role:
     if n < FEW_ROWS or len(numbers) < n or not whole or len(np.unique(numbers)) < n:
         return "numeric"
     return "identifier" if is_named_like_id(name) or numbers.max() - numbers.min() < 2 * n else "numeric"
+
+
+TOGETHER = 2**22  # values of columns whose roles are found together
+
+
+def _surely_numeric(frame: pd.DataFrame) -> list[str]:
+    """Columns for which `_role_of_numbers` says numeric and no date is tried; of thousands, each alone takes long."""
+    n, found = len(frame), []
+    places = [i for i, dtype in enumerate(frame.dtypes) if isinstance(dtype, np.dtype) and dtype.kind in "iuf"]
+    for part in np.array_split(np.array(places, dtype=int), -(-n * len(places) // TOGETHER) or 1) if n else ():
+        x = frame.iloc[:, part].to_numpy(np.float64)
+        with np.errstate(invalid="ignore"):  # infinity is refused later
+            missing, whole = np.isnan(x).any(axis=0), (np.isnan(x) | (x % 1 == 0)).all(axis=0)
+            low, high = x.min(axis=0), x.max(axis=0)
+        repeated, few = np.zeros(len(part), dtype=bool), whole & ~missing & (low < FIRST_DAY)
+        repeated[few] = n < FEW_ROWS or (np.diff(np.sort(x[:, few], axis=0), axis=0) == 0).any(axis=0)
+        found += [frame.columns[i] for i in part[(missing | (low < high)) & (~whole | repeated)]]
+    return found
 
 
 _ENDS_LIKE_ID = re.compile(r".*[_\s.-](id|key|uuid|guid)|.*[a-z](Id|ID|UUID|Key)", re.DOTALL)
