@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -146,3 +147,27 @@ def test_counts_that_stay_on_disk_are_normalized_where_they_are_read(save, form)
         np.testing.assert_array_equal(sparse.toarray(), whole.x[2:9])
         path.write_bytes(path.read_bytes() + b"more")
         assert "was changed while it was read" in refusal(streamed.x.sparse, 2, 9)
+
+
+@pytest.mark.parametrize("kind", ["features", "sites", "standardized", "years", "samples"])
+def test_values_of_features_in_rows_are_told(tmp_path, recwarn, kind):
+    made = np.random.default_rng(0)
+    x = made.beta(0.5, 0.5, (90, 1)) + made.normal(0, 0.1, (90, 12)) * made.uniform(0.5, 2, 12)
+    if kind == "standardized":
+        x = (x - x.mean(0)) / x.std(0)
+    elif kind == "years":
+        x = made.normal(size=(90, 1)) + np.cumsum(made.normal(0, 0.05, (90, 12)), axis=1)
+    elif kind == "samples":
+        x = x + made.normal(0, 1, 12)
+    names = [f"cg{made.integers(10**8):08d}" if kind == "sites" else f"m{made.integers(10**6)}" for _ in x]
+    pd.DataFrame(x, names).add_prefix("s").to_csv(tmp_path / "t.csv", index_label="name")
+    load_dataset(tmp_path / "t.csv")
+    said = [str(w.message) for w in recwarn if "columns samples" in str(w.message)]
+    assert len(said) == (kind in ("features", "sites"))
+    if said:
+        by = (
+            "genes and columns samples, by their names"
+            if kind == "sites"
+            else "features and columns samples, by their means"
+        )
+        assert f"rows may be {by}" in said[0] and said[0].endswith(", and give t_cells.csv")

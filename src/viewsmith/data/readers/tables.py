@@ -46,7 +46,13 @@ from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, as_pixels
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
-from viewsmith.modalities.vectors.counts import are_counts, genes_in_rows, looks_like_counts, uneven_totals
+from viewsmith.modalities.vectors.counts import (
+    are_counts,
+    features_in_rows,
+    genes_in_rows,
+    looks_like_counts,
+    uneven_totals,
+)
 
 # Rows that are decoded at once have about this number of values.
 BATCH_VALUES = 1_000_000
@@ -170,11 +176,13 @@ def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str
         return
     x, named = frames.values(frame[counts]), genes_in_rows(frame[names[0]].astype(str).tolist(), counts)
     of_cells = len(counts) >= FEWEST_CELLS and looks_like_counts(x)
-    if not (named or (of_cells and uneven_totals(x))):
+    counted = of_cells and uneven_totals(x)
+    if not (named or counted or (len(x) >= 3 * len(counts) and features_in_rows(x))):
         return
-    surely = named and of_cells
-    said = f"{source_name}: rows {'are' if surely else 'may be'} genes and columns {'cells' if of_cells else 'samples'}"
-    said += f", by their {'names' if named else 'totals'}, but samples are rows: "
+    surely, what = named and of_cells, "genes" if named or counted else "features"
+    said = f"{source_name}: rows {'are' if surely else 'may be'} {what} and columns "
+    said += "cells" if of_cells else "samples"
+    said += f", by their {'names' if named else 'totals' if counted else 'means'}, but samples are rows: "
     said += transposing(source_name, names[0], counts=of_cells or are_counts(x))
     if surely:
         raise InputError(f"{said} (--drop {one_line(names[0], 60)} takes the rows as they are)")

@@ -1,6 +1,7 @@
 """Raw counts of single cells: how they are recognized, and their log-normalization."""
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,7 +35,10 @@ def looks_like_counts(x: Any, names: Sequence[str] = ()) -> bool:
 
 
 _BARCODE = re.compile(r"[ACGT]{8,}([-_.:].*)?")
-_GENE = re.compile(r"ENS[A-Z]{0,5}G\d{6,}.*|(MT|mt)-\w+|R[Pp][LSls]\d+\w*")
+# Also places of methylation and probes of arrays.
+_GENE = re.compile(
+    r"ENS[A-Z]{0,5}G\d{6,}.*|(MT|mt)-\w+|R[Pp][LSls]\d+\w*|(cg|ch\.\w+\.)\d{6,}\w*|\d{4,}(_[a-z])?_at|ILMN_\d{5,}"
+)
 
 
 def genes_in_rows(rows: Sequence[str], columns: Sequence[str]) -> bool:
@@ -44,6 +48,20 @@ def genes_in_rows(rows: Sequence[str], columns: Sequence[str]) -> bool:
     named = sum(bool(_GENE.fullmatch(name)) for name in rows)
     others = sum(bool(_GENE.fullmatch(name)) for name in columns)
     return (cells and not others) or (named >= max(5, len(rows) / 200) and not others)
+
+
+def features_in_rows(x: np.ndarray) -> bool:
+    """Whether rows of values of one unit are features rather than samples, as genes, sites and metabolites are: they
+    have different means, and each column has nearly the same. Columns in standard deviations say nothing, and those in
+    the order of an axis, such as years, are told by near ones."""
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # rows or columns that are empty
+        spread, of_rows, of_columns = np.nanvar(x), np.nanmean(x, axis=1), np.nanmean(x, axis=0)
+        scales = np.nanstd(x, axis=0)
+        standardized = np.ptp(scales) < 1e-3 * scales.max()
+        near, far = (np.nanmedian(np.abs(x - np.roll(x, by, axis=1))) for by in (1, x.shape[1] // 2))
+        alike = np.nanvar(of_rows) > 0.6 * spread and np.nanvar(of_columns) < 0.02 * spread
+        return bool(alike and not standardized and near > 0.5 * far)
 
 
 def names_of_genes(names: Sequence[str]) -> bool:
