@@ -5,6 +5,7 @@ import importlib.util
 import numpy as np
 import pandas as pd
 import pytest
+from test_data_unread import follow
 
 from refusals import refusal
 from viewsmith.data import load_dataset
@@ -353,3 +354,16 @@ def test_spectra_may_be_y_of_x(tmp_path, ending):
     data = load_dataset(write_arrays(tmp_path / f"x{ending}", x=AXIS, y=X), modality="spectra")
     np.testing.assert_allclose(data.x[:, 0], X)
     np.testing.assert_allclose(data.schema["axis"], AXIS)
+
+
+def test_folders_with_a_matrix_and_an_axis_each(tmp_path, monkeypatch):
+    for name, shift in (("ill_01", 0), ("ill_2b", 0), ("well_3", 2)):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        np.savetxt(tmp_path / "set" / name / "raman_shift.csv", AXIS + shift)
+        np.savetxt(tmp_path / "set" / name / "spectra.csv", X, delimiter=",")
+        (tmp_path / "set" / name / "user.csv").write_text("user,kind\n1,a\n")
+    data = follow(refusal(load_dataset, tmp_path / "set", modality="spectra"), tmp_path, monkeypatch)
+    assert data.x.shape == (18, 1, 16) and data.y.tolist() == ["ill"] * 12 + ["well"] * 6
+    assert data.groups.tolist() == [name for name in ("ill_01", "ill_2b", "well_3") for _ in range(6)]
+    np.testing.assert_allclose(data.x[:6, 0], X, rtol=1e-5)
+    np.testing.assert_allclose(data.x[12, 0, 1:], X[0, :-1], rtol=1e-4)

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -158,6 +159,85 @@ def test_motion_tracks_and_taxa(tmp_path, monkeypatch):
     for name, package in (("a.gpx", "gpxpy"), ("a.biom", "biom-format")):
         (tmp_path / name).write_text("")
         assert f"not read yet: pip install {package}, then" in refusal(load_dataset, tmp_path / name)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_log_of_events(tmp_path, monkeypatch, packed):
+    traces = "".join(
+        f'<trace><string key="kind" value="{"uv"[i % 2]}"/>'
+        + "".join(f'<event><string key="concept:name" value="{name}"/></event>' for name in ("a", *"bb"[: i % 3], "c"))
+        + "</trace>"
+        for i in range(12)
+    )
+    text = f'<log xmlns="http://www.xes-standard.org/">{traces}</log>'.encode()
+    path = tmp_path / f"log.xes{'.gz' * packed}"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    data = follow(refusal(load_dataset, path), tmp_path, monkeypatch, label="case:kind")
+    assert data.feature_names[:5] == ["a", "c", "a > c", "b", "a > b"] and data.x.shape == (12, 7)
+    assert data.x[:, 3].tolist() == [0, 1, 2] * 4 and data.y.tolist() == ["u", "v"] * 6
+
+
+def test_a_series_of_geo_keeps_what_is_said_of_its_samples(tmp_path, monkeypatch):
+    rows = [f"cg{i}\t" + "\t".join(map(str, rng.normal(size=20).round(2))) for i in range(30)]
+    said = (
+        '!Series_title\t"s"\n!Sample_title'
+        + '\t"x"' * 20
+        + "\n"
+        + "".join(
+            "!Sample_characteristics_ch1\t" + "\t".join(f'"{key}: {value}"' for value in values) + "\n"
+            for key, values in (("tissue", "lk" * 10), ("age", [30 + i % 7 for i in range(20)]))
+        )
+    )
+    text = (
+        f"{said}!series_matrix_table_begin\nID_REF\t" + "\t".join(f"G{i}" for i in range(20)) + "\n" + "\n".join(rows)
+    )
+    (tmp_path / "g.txt.gz").write_bytes(gzip.compress(f"{text}\n!series_matrix_table_end\n".encode()))
+    data = follow(refusal(load_dataset, tmp_path / "g.txt.gz"), tmp_path, monkeypatch, label="tissue", drop=["sample"])
+    assert data.y.tolist() == [*"lk"] * 10 and data.x.shape == (20, 31) and data.feature_names[-1] == "age"
+
+
+def test_keypoints_in_hdf5_of_other_programs(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    x = rng.normal(size=(2, 2, 3, 120))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["tracks"], file["node_names"] = x, [b"a", b"b", b"c"]
+    message = refusal(load_dataset, tmp_path / "a.h5")
+    assert "keypoints of SLEAP" in message
+    data = follow(message.replace("pip install h5py", "pip install nibabel"), tmp_path, monkeypatch)
+    np.testing.assert_allclose(data.x[1], x.reshape(12, 120)[:, 60:], rtol=1e-5)
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["df_with_missing/table"] = np.zeros(3, [("index", "i8"), ("values", "f8", 6)])
+    assert "pip install tables, then" in refusal(load_dataset, tmp_path / "b.h5")
+
+
+def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch):
+    class FlowData:
+        """Of flowio: two cells, whose names tell mass from fluorescence."""
+
+        def __init__(self, file, ignore_offset_error):
+            self.pnn_labels, self.pns_labels = (
+                (["Time", "FSC-A", "B1"] if "f" in file.stem else ["Time", "C", "B1"]),
+                ["", "", "CD4"],
+            )
+
+        def as_array(self):
+            return np.array([[1.0, 300, 150], [2, 500, 0]])
+
+    monkeypatch.setitem(sys.modules, "flowio", SimpleNamespace(FlowData=FlowData))
+    for name in ("a.fcs", "b.FCS"):
+        (tmp_path / "set" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "set" / name).write_bytes(b"FCS3.1")
+    (tmp_path / "f.fcs").write_bytes(b"FCS3.1")
+    monkeypatch.chdir(tmp_path)
+    for path, markers, k in (("set", ["C", "CD4"], 5), ("f.fcs", ["CD4"], 150)):
+        _, code, out, options = advised(refusal(load_dataset, tmp_path / path))
+        exec(code, {"__name__": "line"})
+        found = pd.read_csv(out)
+        assert options == ({"groups": "file"} if path == "set" else {"drop": "file"})
+        assert found["file"].tolist() == (["a", "a", "b", "b"] if path == "set" else ["f", "f"])
+        np.testing.assert_allclose(found["CD4"][:2], np.arcsinh([150 / k, 0]))
+        assert found["Time"].tolist()[:2] == [1, 2] and ("FSC-A" not in found or found["FSC-A"][0] == 300)
+        assert set(markers) <= set(found)
 
 
 @pytest.mark.parametrize("kinds", [("a", "b"), (".",)])

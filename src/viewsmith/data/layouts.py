@@ -3,6 +3,7 @@ samples of them."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,49 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
         f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
         f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {quoted(times[0])})"
     )
+
+
+_MATRICES = Format(  # at the points of the first axis, with the name of each folder, and its part before a number
+    "",
+    "import numpy as np, pandas as pd, pathlib, re; r = lambda f: pd.read_csv(f, header=None, sep=SEP).to_numpy(float); "
+    "f = sorted(pathlib.Path({path}).rglob('MATRIX')); b = np.sort(r(f[0].with_name('AXIS')).ravel()); t = []; "
+    "[t.append(pd.DataFrame([np.interp(b, np.sort(a), v[np.argsort(a)]) for v in (x if x.shape[1] == len(a) else "
+    "x.T)], columns=b).assign(folder=n, kind=(re.match('[^0-9]*[^0-9_ .-]', n) or [n])[0])) for q in f "
+    "for n, x, a in [(q.parent.name, r(q), r(q.with_name('AXIS')).ravel())]]; pd.concat(t).to_csv({out}, index=False)",
+    suffix="_spectra.csv",
+    options=" --modality spectra --label kind --groups folder",
+)
+
+
+def refuse_matrices(folder: Path, axis_names: re.Pattern[str]) -> None:
+    """Raise InputError for folders that have a matrix of spectra and a file of their axis each, with the line that
+    makes one table of them."""
+    folders = [place for place in sorted(folder.rglob("*")) if place.is_dir()]
+    tables = [{file.name: file for file in place.iterdir() if file.suffix in (".csv", ".txt")} for place in folders]
+    tables = [found for found in tables if found]
+    shared = set.intersection(*map(set, tables)) if len(tables) > 1 else set()
+    for axis in sorted(name for name in shared if axis_names.fullmatch(Path(name).stem)):
+        for matrix in sorted(shared - {axis}):
+            values, along = _matrix(tables[0][matrix]), _matrix(tables[0][axis])
+            if values is None or along is None or 1 not in along[1] or max(along[1]) not in values[1]:
+                continue
+            if min(values[1]) < 2 or any(quoted_path(name) != f"'{name}'" for name in (axis, matrix)):
+                continue
+            code = _MATRICES.code.replace("MATRIX", matrix).replace("AXIS", axis).replace("SEP", repr(values[0]))
+            raise InputError(
+                f"{folder}: its folders have several spectra in {matrix} at the points of {axis} each; one table of "
+                f"them: {command(folder, replace(_MATRICES, code=code))}"
+            )
+
+
+def _matrix(path: Path) -> tuple[str, tuple[int, int]] | None:
+    """The separator and shape of a text of numbers alone; None for another."""
+    import numpy as np
+
+    lines = path.read_bytes().decode("utf-8", "replace").splitlines()
+    mark = next((each for each in (",", ";", "\t") if lines and each in lines[0]), ",")
+    try:
+        x = np.loadtxt(lines, delimiter=mark, ndmin=2)
+    except ValueError:
+        return None
+    return mark, (x.shape[0], x.shape[1])

@@ -419,6 +419,8 @@ def recognized(path: Path) -> Iterator[Entry]:
 def find_reader(path: Path) -> Entry:
     """The reader that recognizes a path, else that of its ending, or of the files of a folder; InputError says what
     a file without a reader is, and what converts it."""
+    if path.suffix.lower() in (".h5", ".hdf5"):
+        refuse(path, path.suffix, texts=False)  # of other programs
     if (found := next(recognized(path), None)) is not None:
         return found
     if path.is_dir():

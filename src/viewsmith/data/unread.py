@@ -64,6 +64,7 @@ class Format:
     package: str = ""  #: to install for that, beside what viewsmith needs
     suffix: str = ".npy"  #: of the written file
     options: str = ""  #: with which it is given to commands
+    of_folder: str = ""  #: these for all files of a folder, which the code takes as ``{path}``, too; empty: it does not
 
 
 _LONG = " --length 10s"
@@ -182,6 +183,30 @@ _BIOM = Format(
     "biom-format",
     ".csv",
 )
+_CYTOMETRY = Format(  # markers on the scale of cytometry: linear near 0, with cofactor 5 (mass) or 150 (fluorescence)
+    "a file of flow or mass cytometry",
+    "import flowio, numpy as np, pandas as pd, pathlib, re; p = pathlib.Path({path}); r = lambda f: (lambda a: "
+    "pd.DataFrame(a.as_array(), columns=[s or n for n, s in zip(a.pnn_labels, a.pns_labels)]).assign(file=f.stem))"
+    "(flowio.FlowData(f, ignore_offset_error=True)); "
+    "x = pd.concat([r(f) for f in ([p] if p.is_file() else sorted(p.rglob('*.[fF][cC][sS]')))], join='inner'); "
+    "k = 150 if any(c[:3] == 'FSC' for c in x) else 5; "
+    "m = [c for c in x if not re.match('(?i)time|fsc|ssc|event|cell_?length|file', c)]; "
+    "x[m] = np.arcsinh(x[m] / k); x.to_csv({out}, index=False)",
+    "flowio",
+    ".csv",
+    " --drop file",
+    " --groups file",
+)
+_EVENTS = Format(  # how often activities are in each trace, and follow one another
+    "a log of events (XES)",
+    "import gzip, pandas as pd, xml.etree.ElementTree as E; from collections import Counter as C; "
+    "o = gzip.open if {path}.endswith('gz') else open; v = lambda e: dict((a.get('key'), a.get('value')) for a in e "
+    "if a.get('key')); t = [(v(r), [v(e).get('concept:name', '') for e in r if e.tag.endswith('event')]) "
+    "for r in E.parse(o({path}, 'rb')).iter() if r.tag.endswith('trace')]; "
+    "pd.DataFrame([C(s + [x + ' > ' + y for x, y in zip(s, s[1:])]) for _, s in t]).fillna(0)"
+    ".join(pd.DataFrame([a for a, _ in t]).add_prefix('case:')).to_csv({out}, index=False)",
+    suffix=".csv",
+)
 ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 
 FORMATS: dict[str, Format] = {
@@ -245,14 +270,8 @@ FORMATS: dict[str, Format] = {
             suffix=".npz",
         ),
     ),
-    ".fcs": Format(
-        "a file of flow cytometry",
-        "import flowio, pandas as pd; a = flowio.FlowData({path}, ignore_offset_error=True); "
-        "names = [s or n for n, s in zip(a.pnn_labels, a.pns_labels)]; "
-        "pd.DataFrame(a.as_array(), columns=names).to_csv({out}, index=False)",
-        "flowio",
-        ".csv",
-    ),
+    ".fcs": _CYTOMETRY,
+    **dict.fromkeys((".xes", ".xes.gz"), _EVENTS),
     **dict.fromkeys(
         (".heic", ".heif"),
         Format(
@@ -314,6 +333,8 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         way = f": {sentence(beside[0], _EEG)}" if beside else " (.set, .edf, .bdf)"
         way = f" {read[0]}" if read else way
         raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
+    elif extension in (".h5", ".hdf5"):
+        form = _of_keypoints(path)
     elif extension in _NO_FORMAT and _starts_like_uniprot(path):
         several = path.read_bytes().count(b"\n//") > 1
         line = command(path, _UNIPROT, "" if several else _WINDOWS)
@@ -338,12 +359,44 @@ _DICOM = Format(
 )
 
 
-_GEO = Format(
+_GEO = Format(  # with what is said of the samples, such as tissue: lung
     "a series of GEO, with samples in columns",
-    "import pandas as pd; pd.read_csv({path}, sep=chr(9), comment='!', index_col=0).T.to_csv({out}, "
-    "index_label='sample')",
+    "import gzip, pandas as pd; o = gzip.open if {path}.endswith('gz') else open; "
+    "h = [r.replace(chr(34), '').strip(chr(10)).split(chr(9)) for r in o({path}, 'rt') if r[:8] == '!Sample_']; "
+    "x = pd.read_csv({path}, sep=chr(9), comment='!', index_col=0).T; x.join(pd.DataFrame([dict(v.split(': ', 1) "
+    "for v in s if ': ' in v) for s in zip(*[r[1:] for r in h if 'characteristics' in r[0]])], index=x.index))"
+    ".to_csv({out}, index_label='sample')",
     suffix=".csv",
 )
+
+
+_TRACKS = Format(  # SLEAP: (animals, coordinates, points, moments)
+    "a file of keypoints of SLEAP",
+    "import h5py, numpy as np; t = h5py.File({path})['tracks'][:]; np.savez({out}, X=t.reshape(-1, t.shape[-1]))",
+    "h5py",
+    ".npz",
+    " --modality series --length 60",
+)
+_POSES = Format(
+    "a file of keypoints of DeepLabCut",
+    "import pandas as pd; pd.read_hdf({path}).to_csv({out})",
+    "tables",
+    ".csv",
+    " --modality series --length 60",
+)
+
+
+def _of_keypoints(path: Path) -> Format | None:
+    """The format of a file of HDF5 that has keypoints of animals in the layout of another program."""
+    try:
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            if {"tracks", "node_names"} <= file.keys():
+                return _TRACKS
+            return _POSES if "df_with_missing" in file else None
+    except (ImportError, OSError, RuntimeError, ValueError):
+        return None
 
 
 _CIFAR = Format(
@@ -535,5 +588,9 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
                 raise InputError(f"{folder}: its {count:,} files {suffix} are in a folder of their own; give {only}")
             names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
+        form = FORMATS[suffix]
+        if count > 1 and form.of_folder:
+            line = command(folder, replace(form, options=form.of_folder))
+            raise InputError(f"{folder} has {count:,} files {suffix}, {form.what} each, which is not read yet: {line}")
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
-        raise InputError(rest + sentence(first, FORMATS[suffix]))
+        raise InputError(rest + sentence(first, form))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
+from viewsmith.data.layouts import refuse_matrices
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES
 from viewsmith.data.reading import FileContents, open_text, reader, reading
@@ -166,6 +167,8 @@ def read_spectra(path: Path, request: DataOptions) -> FileContents:
     for option in ("drop", "one_hot", "columns", "time", "length", "step", "rate"):
         if getattr(request, option):
             raise InputError(f"{path} is read as spectra, a file each, on which {option} has no effect: leave it out")
+    if path.is_dir():
+        refuse_matrices(path, AXIS_ARRAY)
     files, n_train = files_of(path, (*TEXT, *JCAMP, *TEXT_TABLES))
     spectra, axes, wanted = list[Recording](), list[np.ndarray](), request.or_fitted("channels")
     axis_names: set[str] = set()
