@@ -200,7 +200,8 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
 _MATRICES = Format(  # at the points of the first axis, with the name of each folder, and its part before a number
     "",
     "import numpy as np, pandas as pd, pathlib, re; r = lambda f: pd.read_csv(f, header=None, sep=SEP)"
-    ".to_numpy(float); f = sorted(pathlib.Path({path}).rglob('MATRIX')); b = np.sort(r(f[0].with_name('AXIS')).ravel()); t = []; "
+    ".to_numpy(float); f = sorted(pathlib.Path({path}).rglob('MATRIX')); "
+    "b = np.sort(r(f[0].with_name('AXIS')).ravel()); t = []; "
     "[t.append(pd.DataFrame([np.interp(b, np.sort(a), v[np.argsort(a)]) for v in (x if x.shape[1] == len(a) else "
     "x.T)], columns=b).assign(folder=n, kind=(re.match('[^0-9]*[^0-9_ .]', n) or [n])[0])) for q in f "
     "for n, x, a in [(q.parent.name, r(q), r(q.with_name('AXIS')).ravel())]]; pd.concat(t).to_csv({out}, index=False)",
