@@ -159,11 +159,13 @@ def processes():
 
 
 @pytest.fixture(scope="session")
-def in_pair(processes):
-    """Calls ``work(rank, *args, **kwargs)`` in two processes and waits until both have succeeded."""
+def in_pair(processes, tmp_path_factory):
+    """Calls ``work(rank, *args, **kwargs)`` in a group of two processes and waits until both have succeeded."""
+    from pair_member import member as target
 
     def run(work, *args, **kwargs):
-        members = [processes.Process(target=work, args=(rank, *args), kwargs=kwargs) for rank in (0, 1)]
+        meet = tmp_path_factory.mktemp("group") / "meet"
+        members = [processes.Process(target=target, args=(work, rank, meet, *args), kwargs=kwargs) for rank in (0, 1)]
         for member in members:
             member.start()
         for member in members:
@@ -176,13 +178,13 @@ def in_pair(processes):
 
 @pytest.fixture(scope="session")
 def tensors_of_pair(in_pair, tmp_path_factory):
-    """The tensors that ``work(rank, meet, folder)`` saved as ``folder/RANK.pt`` in each of two processes."""
+    """The tensors that ``work(rank, folder)`` saved as ``folder/RANK.pt`` in each of two processes."""
 
     import torch
 
     def run(work):
-        folder = tmp_path_factory.mktemp("group")
-        in_pair(work, str(folder / "meet"), str(folder))
+        folder = tmp_path_factory.mktemp("tensors")
+        in_pair(work, str(folder))
         return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
 
     return run

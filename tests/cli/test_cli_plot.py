@@ -22,8 +22,7 @@ def no_pictures():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plot")
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["width", "height", "depth"])
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["width", "height", "depth"])
     table["price"] = np.arange(60) * 7 % 97  # whole numbers, which cannot be split by class
     table.insert(0, "kind", np.where(np.arange(60) % 2, "nut", "bolt"))
     table.to_csv(folder / "parts.csv", index=False)

@@ -133,8 +133,7 @@ def test_a_damaged_split(ab, tmp_path, change):
 
 
 def test_a_split_by_groups_and_labels_that_cannot_be_split(tmp_path):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
     table = table.assign(who=np.arange(40) // 4, A=np.arange(40) % 2, target=[f"row {i}" for i in range(40)])
     table.to_csv(tmp_path / "t.csv", index=False)
     fit = ("fit", tmp_path / "t.csv", "--groups", "who", "--split-groups", "--label", "A", "--drop", "target")

@@ -108,8 +108,7 @@ def test_events_of_a_long_file_are_in_its_own_time(tmp_path):
 
 
 def test_kinds_of_sounds_are_listed(tmp_path):
-    rng = np.random.default_rng(0)
-    x = 0.003 * rng.normal(size=48000)
+    x = 0.003 * np.random.default_rng(0).normal(size=48000)
     for i, start in enumerate(range(1000, 46000, 2000)):
         x[start : start + 900] += 0.3 * np.hanning(900) * np.sin((0.5, 1.7)[i % 2] * np.arange(900))
     soundfile.write(tmp_path / "x.wav", x, 8000)

@@ -138,8 +138,7 @@ def test_fit_says_what_it_chose_and_its_report_shows_it(tmp_path, how):
 
 
 def test_stronger_views_leave_the_data(tmp_path):
-    rng = np.random.default_rng(0)
-    np.savez(tmp_path / "x.npz", X=rng.normal(size=(200, 8)))
+    np.savez(tmp_path / "x.npz", X=np.random.default_rng(0).normal(size=(200, 8)))
     options = ("--option", "noise_strength", "--values", ".1,4", "--views", "noise", "--json")
     curve = json.loads(good("symmetries", tmp_path / "x.npz", *options).out)
     weak, strong = curve

@@ -1,6 +1,5 @@
 """Functions that tests of estimators run in other processes."""
 
-import datetime
 import pickle
 import warnings
 from pathlib import Path
@@ -17,27 +16,20 @@ from viewsmith.training import Callback
 OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 
 
-def fit(rank, meet, out, name, run, options, resume):
+def fit(rank, out, name, run, options, resume):
     """Fit in a group of two processes and save the representation of this process."""
-    torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     np.random.seed(rank)  # noqa: NPY002 - random_state=None draws from it
-    torch.distributed.init_process_group(
-        "gloo", f"file://{meet}", datetime.timedelta(seconds=40), world_size=2, rank=rank
-    )
-    try:
-        x = load_wine().data.astype(np.float32)
-        if options.get("modality") == "images":
-            x = (load_digits().images[:128] * 15).astype(np.uint8)
-        model = TRAINED[name](**OPTIONS | options, callbacks=[before := State()])
-        model.fit(x, run=run, resume=resume)
-        np.save(f"{out}/{rank}.npy", model.transform(x))
-        save_tensors(Path(f"{out}/{rank}.copies.safetensors"), copies(before.tensors))
-        means = {name: value for name, value in before.tensors.items() if "encoder" in name and "running_mean" in name}
-        save_tensors(Path(f"{out}/{rank}.means.safetensors"), means)
-        Path(out, f"{rank}.seed").write_text(str(model.fitted_["seed"]))
-    finally:
-        torch.distributed.destroy_process_group()
+    x = load_wine().data.astype(np.float32)
+    if options.get("modality") == "images":
+        x = (load_digits().images[:128] * 15).astype(np.uint8)
+    model = TRAINED[name](**OPTIONS | options, callbacks=[before := State()])
+    model.fit(x, run=run, resume=resume)
+    np.save(f"{out}/{rank}.npy", model.transform(x))
+    save_tensors(Path(f"{out}/{rank}.copies.safetensors"), copies(before.tensors))
+    means = {name: value for name, value in before.tensors.items() if "encoder" in name and "running_mean" in name}
+    save_tensors(Path(f"{out}/{rank}.means.safetensors"), means)
+    Path(out, f"{rank}.seed").write_text(str(model.fitted_["seed"]))
 
 
 class State(Callback):

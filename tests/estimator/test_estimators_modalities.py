@@ -17,14 +17,12 @@ SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 1
 
 
 def images(n=16, shape=(16, 16, 3), seed=0):
-    rng = np.random.default_rng(seed)
-    coarse = rng.integers(0, 256, (n, 4, 4, *shape[2:]))
+    coarse = np.random.default_rng(seed).integers(0, 256, (n, 4, 4, *shape[2:]))
     return np.repeat(np.repeat(coarse, shape[0] // 4, 1), shape[1] // 4, 2).astype(np.uint8)
 
 
 def dna(n=16, length=41, seed=0):
-    rng = np.random.default_rng(seed)
-    x = np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (n, length))].copy()
+    x = np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(seed).integers(0, 4, (n, length))].copy()
     x[0, 3], x[1, 30:] = ord("N"), 0
     return x
 

@@ -303,8 +303,7 @@ def two(in_pair, tmp_path):
 
     def run(x, **options):
         np.save(tmp_path / "x.npy", x)
-        (tmp_path / "meet").unlink(missing_ok=True)
-        in_pair(fit_rows, str(tmp_path / "meet"), str(tmp_path), options)
+        in_pair(fit_rows, str(tmp_path), options)
         return [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)]
 
     return run

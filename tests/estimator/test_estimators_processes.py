@@ -19,8 +19,7 @@ def group(in_pair, tmp_path):
     """Fits in two processes and returns their representations."""
 
     def run(name, folder, resume=False, **options):
-        (tmp_path / "meet").unlink(missing_ok=True)
-        in_pair(fit, str(tmp_path / "meet"), str(tmp_path), name, folder, options, resume)
+        in_pair(fit, str(tmp_path), name, folder, options, resume)
         return [np.load(tmp_path / f"{rank}.npy") for rank in (0, 1)]
 
     return run

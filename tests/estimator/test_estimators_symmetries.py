@@ -16,8 +16,7 @@ TINY = {"epochs": 1, "batch_size": 32, "random_state": 0, "device": "cpu"}
 
 def sequences(letters, n=120):
     """Random sequences with these frequencies of A, C, G and T."""
-    rng = np.random.default_rng(2)
-    return np.frombuffer(b"ACGT", np.uint8)[rng.choice(4, (n, 60), p=letters)]
+    return np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(2).choice(4, (n, 60), p=letters)]
 
 
 def waves(n=400, backward=False, negative=False):

@@ -32,8 +32,7 @@ def test_rankme_against_a_loop():
 
 
 def test_lidar_against_a_loop():
-    rng = np.random.default_rng(1)
-    views = H[:12, None, :4] + 0.5 * rng.normal(size=(12, 5, 4)) * [1, 2, 0.5, 1]
+    views = H[:12, None, :4] + 0.5 * np.random.default_rng(1).normal(size=(12, 5, 4)) * [1, 2, 0.5, 1]
     n, q, d = views.shape
     means = [views[i].mean(axis=0) for i in range(n)]
     mean = sum(means) / n
@@ -55,8 +54,7 @@ def test_lidar_counts_directions_that_tell_samples_apart():
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
 def test_alpha_is_the_exponent_of_the_spectrum(alpha):
-    rng = np.random.default_rng(3)
-    axes = np.linalg.qr(rng.normal(size=(400, 50)) - 0)[0]
+    axes = np.linalg.qr(np.random.default_rng(3).normal(size=(400, 50)) - 0)[0]
     axes -= axes.mean(axis=0)
     axes = np.linalg.qr(axes)[0]  # centered and orthogonal: the covariance has the given spectrum
     h = axes * np.arange(1, 51) ** (-alpha / 2)

@@ -201,8 +201,7 @@ def test_unknown_protocols_list_the_known(split, asked, message):
 
 
 def test_arrays_with_negative_strides_are_those_of_their_copies():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(120, 6)).astype(np.float32), np.arange(120) % 3
+    x, y = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32), np.arange(120) % 3
     parts = x[:80][::-1], y[:80][::-1], x[80:, ::-1][::-1], y[80:][::-1]
     expected = evaluate_embedding(*(np.ascontiguousarray(part) for part in parts))
     assert evaluate_embedding(*parts) == expected

@@ -25,8 +25,7 @@ pytest.importorskip("pyarrow")
 def place(tmp_path_factory):
     """A run on four columns, and five files with a key and these columns."""
     folder = tmp_path_factory.mktemp("engines")
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(300, 4)).astype(np.float32), columns=list("abcd"))
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32), columns=list("abcd"))
     with warnings.catch_warnings(action="ignore"):
         Contrastive(epochs=1, random_state=0, hidden=(8,), n_components=6).fit(table).save(folder / "run")
     table.insert(0, "key", [f"r{i}" for i in range(300)])

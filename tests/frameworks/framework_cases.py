@@ -61,8 +61,7 @@ def build(name, dtype=torch.float64, norm="none", **options):
 
 
 def pair(dtype=torch.float64, ids=True, crops=0, seed=1, batch=B):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(2 + crops, batch, D, generator=generator, dtype=torch.float64).to(dtype)
+    x = torch.randn(2 + crops, batch, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
     rows = torch.arange(batch) + 20 if batch != B else FIRST
     return PositivePair(x[0], x[1], (rows, rows.roll(1)) if ids else None, x[2:].transpose(0, 1) if crops else None)
 

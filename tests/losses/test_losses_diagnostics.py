@@ -121,8 +121,7 @@ def test_views_are_told_apart_as_by_ridge_regression():
 
 
 def test_views_of_the_same_kind_are_not_told_apart():
-    draws = torch.Generator().manual_seed(0)
-    x, v = torch.randn(2, 400, 6, generator=draws)
+    x, v = torch.randn(2, 400, 6, generator=torch.Generator().manual_seed(0))
     assert 0.4 < float(told_apart(x, v)) < 0.6 and 0.9 < float(view_distance(x, v)) < 1.1
     assert float(told_apart(x, v + 2)) > 0.95 and float(told_apart(x, 4 * v)) > 0.8
     assert float(view_distance(x, v + 4)) > 3

@@ -14,8 +14,7 @@ TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-11}, torch.float32: {"rto
 
 def columns(dtype=torch.float64):
     """Two views of B samples in columns of noise 1."""
-    generator = torch.Generator().manual_seed(0)
-    shared, *noise = torch.randn(3, B, K, generator=generator, dtype=torch.float64)
+    shared, *noise = torch.randn(3, B, K, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return [(shared * SIGNAL.sqrt() + each).to(dtype).requires_grad_() for each in noise]
 
 

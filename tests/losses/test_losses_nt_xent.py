@@ -40,8 +40,7 @@ def close(one, other):
 
 
 def projections(dtype, rows=5, width=3, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    z = torch.randn(2, rows, width, generator=generator, dtype=torch.float64).to(dtype)
+    z = torch.randn(2, rows, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
     return z[0].requires_grad_(), z[1].requires_grad_()
 
 

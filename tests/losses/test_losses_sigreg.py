@@ -16,8 +16,7 @@ WEIGHTS = torch.tensor([0.5, 2.0, 0.0, 1.0, 3.0, 1.5], dtype=torch.float64)
 
 
 def draw(dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    z = 0.7 * torch.randn(V, B, D, generator=generator, dtype=torch.float64) + 0.4
+    z = 0.7 * torch.randn(V, B, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.4
     return z.to(dtype).requires_grad_()
 
 

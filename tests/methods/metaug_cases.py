@@ -1,7 +1,5 @@
 """Small MetAug methods for tests, also in other processes."""
 
-import datetime
-
 import torch
 
 from viewsmith.core import Batch, Optimizer
@@ -68,8 +66,7 @@ def build(
 
 def batch(rows=slice(0, 12), step=0, weight=None, x=X):
     index = torch.arange(N)[rows]
-    generator = torch.Generator().manual_seed(step)
-    return Batch(x[index], index, generator, step=step, weight=weight)
+    return Batch(x[index], index, torch.Generator().manual_seed(step), step=step, weight=weight)
 
 
 def update(method, number, given):
@@ -117,12 +114,5 @@ def two_steps(name, world=1, rank=0):
     return found | {f"state {key}": value.clone() for key, value in method.state_dict().items()}
 
 
-def work(rank, meet, out):
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", f"file://{meet}", datetime.timedelta(seconds=60), world_size=2, rank=rank
-    )
-    try:
-        torch.save({name: two_steps(name, 2, rank) for name in SHARED}, f"{out}/{rank}.pt")
-    finally:
-        torch.distributed.destroy_process_group()
+def work(rank, out):
+    torch.save({name: two_steps(name, 2, rank) for name in SHARED}, f"{out}/{rank}.pt")

@@ -260,8 +260,7 @@ def test_a_part_of_another_color_is_flagged_and_comes_last(discs):
 
 def test_typical_parts_against_a_loop():
     """Outliers are far out of the distances of all parts, each from those of the other folds."""
-    rng = np.random.default_rng(0)
-    z = np.concatenate([rng.normal(size=(40, 3)), [[9.0, 0, 0]]])
+    z = np.concatenate([np.random.default_rng(0).normal(size=(40, 3)), [[9.0, 0, 0]]])
     typical, fold = Typical.of(z, 1), folds(41, 1)
 
     def density(rows):

@@ -529,8 +529,7 @@ def test_real_binding_sites():
 
 
 def test_copies_of_what_is_before_are_masked_as_by_a_loop():
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 4, (5, 90)).astype(np.uint8)
+    codes = np.random.default_rng(0).integers(0, 4, (5, 90)).astype(np.uint8)
     codes[1, 20:80] = codes[0, 5:65]  # a copy
     codes[2, 10:50] = 3 - codes[1, 40:80][::-1]  # of a copy, on the other strand
     codes[3, : COPY - 1] = codes[0, : COPY - 1]  # too short

@@ -77,8 +77,7 @@ def test_columns_have_noise_of_one_and_their_signal():
 
 
 def test_the_leading_columns_are_those_of_the_full_decomposition(monkeypatch):
-    generator = draw(3)
-    shared, noise = torch.randn(2, 300, 40, generator=generator, dtype=torch.float64)
+    shared, noise = torch.randn(2, 300, 40, generator=draw(3), dtype=torch.float64)
     strength = 4.0 * 0.7 ** torch.arange(40, dtype=torch.float64)
     between, within = (shared * strength).T @ (shared * strength) / 300, noise.T @ noise / 300
     full = solve(between, within, 0.1, 4)

@@ -23,8 +23,7 @@ def lab_of_a_pixel(red, green, blue):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-3)])
 def test_conversion_equals_the_definition(dtype, tolerance):
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.rand(2, 3, 5, 4, generator=generator, dtype=torch.float64)
+    pixels = torch.rand(2, 3, 5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     pixels[0, :, 0] *= 0.05  # for dark pixels the definition is linear
     found = rgb_to_lab(pixels.to(dtype))
     assert found.dtype == dtype

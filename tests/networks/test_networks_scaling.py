@@ -150,8 +150,7 @@ def test_axes_are_orthogonal_and_their_sign_is_fixed(wine, rows):
 
 
 def test_the_fits_of_wide_and_tall_data_agree():
-    generator = torch.Generator().manual_seed(0)
-    tall = torch.randn(30, 30, generator=generator, dtype=torch.float64)
+    tall = torch.randn(30, 30, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     wide = torch.cat([tall, torch.zeros(30, 5, dtype=torch.float64)], dim=1)  # constant features change nothing
     one, other = PrincipalAxes(30, 4).double(), PrincipalAxes(35, 4).double()
     one.fit(tall)

@@ -85,8 +85,7 @@ def test_sparse_rows_of_one_length_are_told(change: object, expected: bool) -> N
 
 
 def test_rotated_coordinates_have_similar_variances() -> None:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(500, 12, generator=generator) * torch.logspace(0, -2, 12)
+    x = torch.randn(500, 12, generator=torch.Generator().manual_seed(0)) * torch.logspace(0, -2, 12)
     skip = SkipCoordinates(12, 12, length=1.0)
     skip.fit(x)
     variances = skip(x).var(0)

@@ -65,8 +65,7 @@ def test_a_long_tail_keeps_a_line() -> None:
 
 
 def test_features_of_other_units_are_standardized() -> None:
-    rng = np.random.default_rng(2)
-    similar = rng.normal(size=(100, 3))
+    similar = np.random.default_rng(2).normal(size=(100, 3))
     assert "value" in labels(draw_violins("v", similar, similar).pictures[0].svg)
     for other in (similar * [1, 1, 1000], similar + np.array([0, 0, 1000])):
         assert "standard deviations of the originals" in labels(draw_violins("v", other, other).pictures[0].svg)

@@ -1,6 +1,5 @@
 """Two processes with half a batch each equal one process with the whole batch."""
 
-import datetime
 import json
 import warnings
 from functools import partial
@@ -85,14 +84,8 @@ def train(folder, which, resume=False, stop=None):
 
 def member(rank, folder, which, **options):
     warnings.simplefilter("error", FutureWarning)  # of another process than pytest's
-    torch.distributed.init_process_group(
-        "gloo", f"file://{folder}/meet", datetime.timedelta(seconds=40), world_size=2, rank=rank
-    )
-    try:
-        check_gathering(rank)
-        train(folder, which, **options)
-    finally:
-        torch.distributed.destroy_process_group()
+    check_gathering(rank)
+    train(folder, which, **options)
 
 
 def check_gathering(rank):
@@ -118,7 +111,6 @@ def check_gathering(rank):
 @pytest.fixture
 def pair_of_processes(in_pair):
     def run(folder, which, **options):
-        (folder / "meet").unlink(missing_ok=True)
         in_pair(partial(apart, member), str(folder), which, **options)
         return [load_all(folder / f"out-{rank}") for rank in (0, 1)]
 
@@ -159,7 +151,7 @@ def test_all_processes_end_with_one_model(pair_of_processes, tmp_path):
 def test_only_the_first_process_writes(pair_of_processes, tmp_path, monkeypatch):
     pair_of_processes(tmp_path, "players")
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    ours = {name for name in files if not name.startswith(("out-", "meet"))}
+    ours = {name for name in files if not name.startswith("out-")}
     assert len(ours) == 3 and {"metrics.jsonl", "checkpoint/latest.json"} < ours
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5  # not ten
 

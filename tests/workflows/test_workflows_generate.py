@@ -136,8 +136,7 @@ def test_a_generator_trained_for_the_cache(runs, tmp_path):
 def test_views_of_a_folder(tmp_path):
     from PIL import Image
 
-    rng = np.random.default_rng(0)
-    sources, views = rng.integers(0, 256, (2, 12, 8, 8, 3), dtype=np.uint8)
+    sources, views = np.random.default_rng(0).integers(0, 256, (2, 12, 8, 8, 3), dtype=np.uint8)
     for folder, images, suffix in (("data", sources, "png"), ("views", views, "bmp")):
         for row, image in enumerate(images):
             file = tmp_path / folder / "ab"[row // 6] / f"{row % 6}.{suffix}"

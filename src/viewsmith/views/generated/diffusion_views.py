@@ -252,8 +252,7 @@ class GeneratedViews(nn.Module):
             sums = torch.zeros_like(self.classes).index_add_(0, labels, y)
             self.classes.copy_(sums / torch.bincount(labels, minlength=len(sums))[:, None].clamp_min(1))
         index = torch.arange(len(y), device=y.device)
-        rng = stream(seed, "conditions", device=y.device)
-        self.generator.fit(self._prepared(), self._condition(y, index, rng))
+        self.generator.fit(self._prepared(), self._condition(y, index, stream(seed, "conditions", device=y.device)))
         self.generator.restart_average()
         if not self.numbers["start_loss"]:
             self.numbers["start_loss"] = self._probe_loss()
