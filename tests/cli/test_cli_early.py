@@ -117,6 +117,8 @@ FAULTS = [
     ("evaluate run data.csv --target x", "target is 'x', expected auto, class or number"),
     ("views run data.csv --out v.npz --split half", "--split is 'half', expected 'train' or 'test'"),
     ("export run --out e --format exe", "--format is 'exe', expected 'timm'"),
+    ("export run --out e.onnx --format safetensors", "e.onnx is named as onnx, and --format is safetensors"),
+    ("export run --out e.safetensors --format onnx", "e.safetensors is named as safetensors, and --format is onnx"),
     ("compare data.csv --out new --protocols svn", "unknown protocol 'svn'"),
     ("tune data.csv --out new --search hidden=5", "the range of hidden is '5'"),
     ("locate run data.csv --out l.csv --max-q 2", "--max-q is 2.0, expected a number in (0, 1]"),

@@ -256,3 +256,11 @@ def test_the_message_of_the_published_setting_names_the_weights(pictures):
     command += ("--view-cache", pictures / "cache", "--features", f"clip:{pictures / 'none'}")
     assert call(*command).refused("cannot load CLIP", "open_clip_model.safetensors")
     assert not (pictures / "run").exists()
+
+
+def test_export_by_the_ending(data, tmp_path, runs, monkeypatch):
+    forms = []
+    monkeypatch.setattr("viewsmith.workflows.export.export_encoder", lambda model, out, form: forms.append(form) or "")
+    for name in ("e.onnx", "e.safetensors", "e"):
+        good("export", runs / "plain", "--out", tmp_path / name)
+    assert forms == ["onnx", "safetensors", "safetensors"]

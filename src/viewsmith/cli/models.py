@@ -92,12 +92,19 @@ def export(
     run: options.Run,
     out: Annotated[Path, Option(metavar="FILE", help="File to write.")],
     format_: Annotated[
-        str, Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
-    ] = "safetensors",
+        str | None,
+        Option(
+            "--format", help="timm, torchvision, onnx (extra export) or safetensors; default: by the ending of FILE"
+        ),
+    ] = None,
 ) -> None:
     """Write the encoder of RUN in a format that other libraries can load."""
     early.check_paths(run=run)
-    early.check_values(format=format_)
+    named = "onnx" if out.suffix.lower() == ".onnx" else "safetensors"
+    form = named if format_ is None else format_
+    early.check_values(format=form)
+    if out.suffix.lower() in (".onnx", ".safetensors") and (form == "onnx") != (named == "onnx"):
+        raise InputError(f"--out {out} is named as {named}, and --format is {form}: give one of them")
     places.check_parent(out)
     options.check_out(out, str(run))
     from viewsmith.workflows.export import export_encoder
@@ -105,7 +112,7 @@ def export(
 
     model = load_run(run)
     with writing(out):
-        hint = export_encoder(model, out, format_)
+        hint = export_encoder(model, out, form)
     echo(hint, err=True)
     echo(str(out))
 

@@ -208,7 +208,8 @@ def symmetries(
     plain = transformations or kind.transformations_of(x)
     if not plain:
         raise InputError(
-            f"no transformations are known for {modality}: give your own, transformations={{name: function}}"
+            f"{modality} have no transformations to test, as images, recordings and DNA have; in Python, "
+            "symmetries(x, transformations={name: function}) tests your own"
         )
     found = Symmetries()
     for name, transform in plain.items():
