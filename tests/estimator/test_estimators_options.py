@@ -2,6 +2,7 @@
 
 import inspect
 import types
+import warnings
 from collections.abc import Mapping
 from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -268,3 +269,23 @@ def test_every_option_and_attribute_is_documented_once(name):
     attributes = ["fitted_", "metrics_", "summary_", "status_", "warnings_"]
     assert sorted(entry for entry in entries if entry in options + attributes) == sorted(options + attributes)
     assert "[shared]" not in doc and "[attributes]" not in doc
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"noise_strength": 0.5}, "noise_strength=0.5 has no effect on the views 'neighbors'"),
+        ({"noise_strength": 0.5, "view_maker": "noise+neighbors"}, None),
+        ({"n_neighbors": 3}, None),
+        ({"n_neighbors": 3, "view_maker": "mask"}, "n_neighbors=3 has no effect on the views 'mask'"),
+        ({"flip": 0}, "flip=0 has no effect"),
+        ({"flip": "auto", "crop_minimum": "auto"}, None),
+    ],
+)
+@pytest.mark.parametrize("cls", [Contrastive, LinearContrast])
+def test_options_of_other_views_are_told(wine, cls, options, told):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        cls(**options, random_state=0, **({"epochs": 1} if cls is Contrastive else {})).fit(wine)
+    found = [str(each.message) for each in said if "has no effect" in str(each.message)]
+    assert len(found) == (told is not None) and all(told in each for each in found)

@@ -525,7 +525,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def _plan(self, given: Given, data: TrainingData) -> BuildContext[Any]:
         """Everything that the model is built from: what is "auto" has a value, by the data and the device."""
         with given.limit():
-            options, found = resolved(given.options, data, self.frameworks, with_encoder=self.trains)
+            options, found = resolved(given.options, data, self.frameworks, with_encoder=self.trains, asked=self)
             options = with_skip(self, given.options, options, data)
             options, own, inputs = self._resolve(given.options, options, data)
             packages = found["packages"] | own.get("packages", {})

@@ -22,7 +22,7 @@ from viewsmith.core.errors import InputError, join_names, pluralize, warn
 from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.rows import too_large_for_memory
 from viewsmith.core.tensors import derive_seed, stream
-from viewsmith.estimator.arguments import Arguments
+from viewsmith.estimator.arguments import Arguments, Views
 from viewsmith.estimator.options import (
     FRAMEWORK_OPTIONS,
     MODULE,
@@ -75,14 +75,21 @@ def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
 
 
 def resolved(
-    given: O, data: TrainingData, frameworks: Sequence[str], *, with_encoder: bool = True
+    given: O,
+    data: TrainingData,
+    frameworks: Sequence[str],
+    *,
+    with_encoder: bool = True,
+    asked: Arguments | None = None,
 ) -> tuple[O, dict[str, Any]]:
     """The options of all methods without "auto", where the parts have them, and `Facts` by name; a method may have no
-    encoder."""
+    encoder. Of options that were `asked` for those without an effect are warned of."""
     modality, options = data.modality, given
     if options.view_maker == "auto":
         options = dataclasses.replace(options, view_maker=modality.default_views)
     views = view_entries(options.view_maker, modality)
+    if asked is not None:
+        _warn_unused(asked, views, text_of(options.view_maker))
     options, used = resolved_framework(options, data, frameworks, views), [find("modality", modality.name), *views]
     encoder: Entry | None = None
     if with_encoder:
@@ -352,6 +359,18 @@ def resolved_views(options: O, views: Sequence[Entry], data: TrainingData) -> tu
         if check := view.tag("check"):
             check({name: value for name, value in found.items() if name in view.options}, data.row_shape)
     return dataclasses.replace(with_own(options, rates), view_options=found), tests
+
+
+def _warn_unused(asked: Arguments, views: Sequence[Entry], named: str) -> None:
+    """Warn of options of views that none of the chosen ones has."""
+    used = {name for view in views for name in view.options} | {Views.lead, Views.further}
+    if any(view.tag("neighbors") for view in views):
+        used |= {"n_neighbors", "neighbor_space"}
+    defaults = {field.name: field.default for field in dataclasses.fields(type(asked))}
+    for name in [field.name for field in dataclasses.fields(Views) if field.name not in used]:
+        if (value := getattr(asked, name)) != defaults[name]:
+            of = f"the views {named!r}" if views else "a view maker that is an object"
+            warn(f"{name}={value} has no effect on {of}: leave it out, or choose views that have it (view_maker)")
 
 
 def tested_rates(
