@@ -99,3 +99,11 @@ def test_what_is_no_folder_of_recordings_is_said(folder):
     assert "give one of its files: run/0.csv" in message and "if each is a recording" in message
     (folder / "walk" / "9.csv").write_text("time,x\n0,1\n1,2\n2,5\n")
     assert "walk/9.csv has no column y, which run/0.csv has" in refusal(load_dataset, folder, modality="series")
+
+
+@pytest.mark.parametrize("mark", [",", ";", " ", "\t"])
+def test_texts_of_any_separator_are_recordings(tmp_path, mark):
+    for name in "ab":
+        np.savetxt(tmp_path / f"{name}.txt", rng.integers(-90, 90, (60, 3)), "%d", delimiter=mark)
+    assert load_dataset(tmp_path, modality="series").x.shape == (2, 3, 60)
+    assert load_dataset(tmp_path / "a.txt", modality="series", length="20").x.shape == (3, 3, 20)

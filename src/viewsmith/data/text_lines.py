@@ -95,6 +95,8 @@ def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
 
 def _splits_words(whole: list[list[str]], split: list[list[str]]) -> bool:
     """Whether the fields that another separator splits are words, as in ``Escherichia coli``, rather than numbers."""
+    if len(whole[-1]) == 1:
+        return False
     fields = (field for row, parts in zip(whole[1:], split[1:], strict=True) for field in row if field not in parts)
     words = [word for field in fields for word in field.split()]
     return 2 * sum(map(is_numeral, words)) < len(words)
