@@ -179,6 +179,36 @@ def test_labels_of_moments_are_those_of_windows(tmp_path):
     )
 
 
+def test_a_recording_whose_label_never_changes_has_it_beside_others(tmp_path):
+    stages = {"a": [3] * 40 + [0] * 40, "b": [0] * 80, "c": [None] * 80}
+    parts = [pd.DataFrame(rng.normal(size=(80, 2)), columns=["x", "y"]).assign(s=s, u=u) for u, s in stages.items()]
+    expected = ["3.0"] * 2 + ["0.0"] * 2 + ["0.0"] * 4 + ["none"] * 4
+    pd.concat(parts).to_csv(tmp_path / "m.csv", index=False)
+    data = load_dataset(tmp_path / "m.csv", modality="series", length="20", label="s", recording="u")
+    assert data.y.tolist() == expected
+    for name, part in zip(stages, parts, strict=True):
+        (tmp_path / "set").mkdir(exist_ok=True)
+        part.drop(columns="u").astype({"s": float}).to_csv(tmp_path / f"set/{name}.csv", index=False)
+    data = load_dataset(tmp_path / "set", modality="series", length="20", label="s")
+    assert data.y.tolist() == expected
+
+
+def test_a_channel_that_is_a_label_of_moments_is_told(tmp_path, recwarn):
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["x", "y"]).assign(kind=np.repeat([1, 4, 1], 100))
+    frame.assign(kind=1).to_csv(tmp_path / "0.csv", index=False)
+    frame.to_csv(tmp_path / "1.csv", index=False)
+    for path in (tmp_path, tmp_path / "1.csv"):
+        load_dataset(path, modality="series", length="50")
+        assert len([w for w in recwarn if "--label kind makes it the label" in str(w.message)]) == 1
+        recwarn.clear()
+        load_dataset(path, modality="series", length="50", label="kind")
+        load_dataset(path, modality="series", length="50", drop=["kind"])
+        frame.assign(kind=rng.integers(0, 3, 300)).to_csv(tmp_path / "1.csv", index=False)
+        load_dataset(path, modality="series", length="50")
+        assert not any("makes it the label" in str(w.message) for w in recwarn)
+        frame.to_csv(tmp_path / "1.csv", index=False)
+
+
 def test_moments_that_are_read_as_samples_are_told(tmp_path, recwarn):
     units = np.repeat([4, 2, 9], 20)
     frame = pd.DataFrame({"unit": units, "cycle": np.tile(np.arange(20) + 1, 3), "v": rng.normal(size=60).round(2)})
@@ -249,4 +279,5 @@ def test_moments_in_nights_are_means_of_a_much_lower_rate(tmp_path, monkeypatch)
     places = (nights - nights[0]).astype(int)
     np.testing.assert_allclose(data.x[1, 0, places], np.arange(60.0) + 1, atol=0.02)
     assert np.isnan(data.x[0]).sum() > 1000
-    assert load_dataset(tmp_path, modality="series", rate=advised).x.shape[2] == int((at[-1] - at[0]) * advised) + 1
+    points = load_dataset(tmp_path, modality="series", rate=advised).x.shape[2]
+    assert points == pytest.approx((at[-1] - at[0]) * advised, abs=2)

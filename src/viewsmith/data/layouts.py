@@ -2,7 +2,7 @@
 samples of them."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,34 @@ def _counting(source_name: str, case: str, activity: str, time: str) -> str:
         ".to_csv({out}, index_label='case')"
     )
     return command(path, Format("", code, suffix="_cases.csv"))
+
+
+MOST_KINDS, LONG = 40, 50  # of labels of moments, and how many rows each stays in the mean
+
+
+def like_labels(frame: Any, columns: Sequence[str]) -> str | None:
+    """The last of some columns of numbers that are probably labels of moments: few whole numbers, each for long."""
+    import numpy as np
+
+    for name in columns[::-1] if len(columns) > 1 else ():
+        values = frame[name].to_numpy(np.float64)
+        changes = int((np.diff(values) != 0).sum())
+        few = len(np.unique(values[:: max(1, len(values) // 10_000)])) <= MOST_KINDS
+        if 0 < changes <= len(values) / LONG and few and (values == np.round(values)).all():
+            return name
+    return None
+
+
+def warn_like_labels(frame: Any, channels: Sequence[str], request: Any, source_name: str) -> bool:
+    """Warn of a channel that is probably a label of moments, for a new run without one; whether there is one."""
+    new = request.schema is None and request.label is None and request.channels is None
+    if name := like_labels(frame, channels) if new else None:
+        column = quoted(one_line(name, 40))
+        warn(
+            f"{source_name}: column {one_line(name, 40)} has few values that stay for long, as labels do, and is "
+            f"taken as a channel: --label {column} makes it the label, --drop {column} leaves it out"
+        )
+    return bool(name)
 
 
 def names_of_times(names: Iterable[str]) -> list[str]:

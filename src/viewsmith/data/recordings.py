@@ -204,10 +204,15 @@ def _with_events(
 
 
 def _annotated(recordings: Sequence[Recording], of: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """The text of the annotation that covers the center of each window, in points; "none" without one."""
+    """The text of the annotation that covers the center of each window, in points; "none" without one. A recording in
+    whose table the label never changes has it in all of its windows."""
     found = np.full(len(of), "none", object)
+    of_column = all(each.label is None for each in recordings if each.annotations)
     for i in np.unique(of):
         each = recordings[i]
+        if of_column and not each.annotations and each.label is not None and each.label == each.label:  # not NaN
+            found[of == i] = str(each.label)
+            continue
         notes = sorted(each.annotations, key=lambda note: note[0])
         begins = np.array([begin for begin, *_ in notes])
         for window in np.flatnonzero(of == i):

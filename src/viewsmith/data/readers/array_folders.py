@@ -8,7 +8,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
-from viewsmith.data.layouts import names_of_times
+from viewsmith.data.layouts import names_of_times, warn_like_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, TEXT_TABLES
 from viewsmith.data.readers.array_recordings import has_time, recording_of
@@ -110,7 +110,7 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
     files = [each for each in files if not (_is_about(each[0], request) or (inner and each[0].parent == path))]
     n_train = None if train is None else sum(file in train for file, _ in files)
     recordings, channels, left = list[Recording](), list[str](), set[str]()
-    time, in_files = request.or_fitted("time"), None
+    time, in_files, told = request.or_fitted("time"), None, False
     for file, label in files:
         frame, options = text_frame(file, request)
         if not recordings:
@@ -133,6 +133,8 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
                 f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
                 "has: expected tables with equal columns"
             )
+        if not told:
+            told = warn_like_labels(frame, channels, request, str(file))
         columns = {"id": None, "groups": None, "time": time, "label": in_files}
         (found,) = by_moments(frame, channels, columns, str(file), rate_of(request), told=bool(recordings))
         label = found.label if in_files else label

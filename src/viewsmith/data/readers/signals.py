@@ -15,6 +15,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, suggest, warn
 from viewsmith.data.label_tables import ANNOTATIONS
+from viewsmith.data.layouts import warn_like_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import (
@@ -395,6 +396,7 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
             raise InputError(
                 f"{source_name} has no column of numbers beside {name_list([c for c in (time, name) if c])}"
             )
+        warn_like_labels(frame, channels, request, source_name)
         recordings = by_moments(frame, channels, options, source_name, rate_of(request))
     found = samples_of(recordings, request, source_name)
     kept = {option: value for option, value in (("time", time), ("recording", name)) if value is not None}
