@@ -202,8 +202,7 @@ def test_views_are_chosen_among_candidates(tmp_path):
     with cache.manifest.open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["seed"] for line in lines[10:12]] == ["-1", "-1"]
-    # Older view caches have no such entry, which means 1.
-    assert "candidates" not in record() and ViewCacheFolder(tmp_path / "cache").read_record()["candidates"] == 3
+    assert ViewCacheFolder(tmp_path / "cache").read_record()["candidates"] == 3
     assert job(tmp_path / "plain")[0].read_record()["candidates"] == 1
 
 

@@ -72,9 +72,6 @@ class CachedView(RowSource):
 
 LAYOUT = 3
 
-#: Values of a record that an earlier version did not write.
-DEFAULTS = {"foreground": "projection"}
-
 
 class ViewCacheFolder:
     """The folder of a view cache.
@@ -137,7 +134,7 @@ class ViewCacheFolder:
         fits = not self.path.exists() or (self.path.is_dir() and all(map(_may_precede_record, self.path.iterdir())))
         if self.exists():
             existing = self.read_record()
-            if difference := _difference({key: existing.get(key, DEFAULTS.get(key)) for key in record}, record):
+            if difference := _difference({key: existing.get(key) for key in record}, record):
                 raise InputError(
                     f"{self.path} has another view cache ({difference}): give another folder, or delete this one"
                 )
@@ -149,14 +146,21 @@ class ViewCacheFolder:
         check_view_cache(self.path)
         try:
             record: dict[str, Any] = read_json(self.record_file)
-            complete = {"layout", "rows", "views_per_sample", "block", "seed", "generator"} <= record.keys()
+            complete = {
+                "layout",
+                "rows",
+                "views_per_sample",
+                "candidates",
+                "block",
+                "seed",
+                "generator",
+            } <= record.keys()
         except (ValueError, AttributeError) as error:
             raise InputError(f"{self.record_file} is damaged ({error}): restore it or generate again") from error
         if not complete or record["layout"] != LAYOUT:
             raise InputError(
                 f"{self.record_file} was written by another version of viewsmith, or is not complete: generate again"
             )
-        record.setdefault("candidates", 1)  # older view caches have no such entry
         return record
 
     def block(self, number: int) -> Path:

@@ -331,8 +331,6 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
         for key in sorted(before.keys() | now.keys()):
             if key == "source" or before.get(key) == now.get(key):
                 continue
-            if key == "split" and key not in before:
-                continue  # of an earlier version
             if key == "epochs":  # a run may be lengthened
                 lengths = [each.get("fitted", {}).get("epochs") for each in (old, new)]
                 if lengths[0] == lengths[1] is not None:
