@@ -110,8 +110,7 @@ class ModelFeatures(NetworkFeatures):
 
     @torch.no_grad()
     def of_block(self, x: Tensor) -> Tensor:
-        found: Tensor = self.network.represent(self.scaler(self.layer.module.inverse(x)))  # type: ignore[operator]
-        return found.float()
+        return self.network.represent(self.scaler(self.layer.module.inverse(x))).float()  # type: ignore[operator]
 
 
 def choose_features(

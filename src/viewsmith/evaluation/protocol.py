@@ -386,8 +386,7 @@ def _everywhere(predicted: np.ndarray, y: np.ndarray, y_test: np.ndarray, target
     of 0."""
     if target == "number":
         names = ("r2", "knn_r2", "r2_1pct", "r2_10pct")
-        explained: dict[str, Values] = dict.fromkeys(names, _explained(y_test, predicted))
-        return {**explained, "mae": np.abs(y_test - predicted)[None]}
+        return {**dict.fromkeys(names, _explained(y_test, predicted)), "mae": np.abs(y_test - predicted)[None]}
     right, nothing = _right(y_test, predicted), np.zeros((1, len(y_test)), np.float32)
     return {name: nothing if name.startswith(("nmi", "ari")) else right for name in PROTOCOLS | OPTIONAL}
 

@@ -258,9 +258,8 @@ def momentum_copy(module: Network) -> Network:
 def update_copy(copy: nn.Module, source: nn.Module, momentum: float) -> None:
     """``copy <- momentum * copy + (1 - momentum) * source`` for weights (He et al. 2020, equation 2), not buffers."""
     weights: list[Tensor] = list(copy.parameters())
-    targets: list[Tensor] = list(source.parameters())
     if weights:  # the identity has no weights
-        torch._foreach_lerp_(weights, targets, 1 - momentum)
+        torch._foreach_lerp_(weights, list(source.parameters()), 1 - momentum)
 
 
 def cosine_momentum(base: float, progress: float) -> float:

@@ -243,8 +243,7 @@ class NetworkFeatures(Features):
 
     @torch.no_grad()
     def of_block(self, x: Tensor) -> Tensor:
-        found: Tensor = self.network(x)
-        return found.float()
+        return self.network(x).float()
 
 
 class FunctionFeatures(Features):

@@ -60,8 +60,7 @@ class ProjectedFeatures(nn.Module):
 
     def standardized(self, x: Tensor) -> Tensor:
         """Standardized features of samples, (B, d)."""
-        found: Tensor = self.features(x)
-        return (found - self.center) / self.scale
+        return (self.features(x) - self.center) / self.scale
 
     def reduced(self, x: Tensor) -> Tensor:
         """Standardized, reduced features of samples, (B, p)."""

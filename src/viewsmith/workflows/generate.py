@@ -129,8 +129,7 @@ class DiffusionGenerator:
     ) -> Tensor:
         x = self.model.scale_rows(rows)
         made = self.generated.generate(x, None, streams, level_to_strength(level).to(self.device))
-        views: Tensor = self.model.scaler_.inverse(made)
-        return views.cpu().reshape(rows.shape)
+        return self.model.scaler_.inverse(made).cpu().reshape(rows.shape)
 
 
 def _given(rows: Tensor | RowSource) -> np.ndarray | RowSource:

@@ -261,7 +261,6 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
     def transform_blocks(
         self, X: Any, *, output: str = "representation", inference: Inference | None = None
     ) -> Iterator[np.ndarray]:
-        """What `transform` returns, block by block in order."""
         return super(CRLTAC, building.with_inference(self, inference)).transform_blocks(X, output=output)
 
     def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:

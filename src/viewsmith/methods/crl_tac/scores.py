@@ -91,8 +91,7 @@ class PositionScores(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.conv1(x))
-        scores: Tensor = self.conv2(h * real_positions(x)[:, None] if self.padded else h)
-        return scores[:, 0]
+        return self.conv2(h * real_positions(x)[:, None] if self.padded else h)[:, 0]
 
 
 class ImageScores(nn.Module):

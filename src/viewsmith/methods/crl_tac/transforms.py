@@ -51,13 +51,11 @@ class Family(nn.Module):
 
     def embed(self, encoder: nn.Module, x: Tensor) -> Tensor:
         """Representations of all views of samples (B, ...): (B, M, n_components)."""
-        h: Tensor = encoder(self.all_views(x).flatten(0, 1))
-        return h.unflatten(0, (len(x), self.size))
+        return encoder(self.all_views(x).flatten(0, 1)).unflatten(0, (len(x), self.size))
 
     def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
         """Representations of the views T_t(x) with indices `t`, (B, m): (B, m, n_components)."""
-        h: Tensor = encoder(self.take(x, t).flatten(0, 1))
-        return h.unflatten(0, t.shape)
+        return encoder(self.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
 
     def rows_at_once(self, encoder: nn.Module | None, x: Tensor) -> int:
         """Number of samples like `x` (B, ...) whose views are embedded (or in memory) at a time without gradient."""

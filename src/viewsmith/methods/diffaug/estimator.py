@@ -243,7 +243,6 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
 
     @property
     def outputs_(self) -> tuple[str, ...]:
-        """Values of ``output`` that `transform` accepts."""
         return ("representation", "projection", "map")
 
     @property

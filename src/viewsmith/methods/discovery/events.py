@@ -349,7 +349,6 @@ class EventSearch(Search):
                 free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
     def describe(self) -> str:
-        """What recurs, or why nothing does, in plain words."""
         if self.parts:
             kinds = "one event recurs" if len(self.parts) == 1 else f"{len(self.parts)} events recur"
             return f"{kinds}: {'' if len(self.parts) == 1 else 'the first has '}{self._length(self.parts[0])}"
@@ -414,8 +413,9 @@ class EventSearch(Search):
         for i, width in enumerate(fitted["width"]):
             own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
             windows = Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-            rarity = own.get("rarity", np.zeros(1)).item()
-            self.parts.append(Event(int(width), own["least"], windows, rarity=rarity, mixtures=own.get("mixtures")))
+            self.parts.append(
+                Event(int(width), own["least"], windows, rarity=own["rarity"].item(), mixtures=own.get("mixtures"))
+            )
             self.null.append(own["null"].reshape(len(own["null"]), -1))
         self.tried = [[event] for event in self.parts]
 

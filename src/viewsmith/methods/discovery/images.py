@@ -292,7 +292,6 @@ class ImageSearch(Search):
         return f"searches in two halves of them agree on the place in {self.steady:.0%}"
 
     def describe(self) -> str:
-        """What recurs, or why nothing does, in plain words."""
         if self.parts:
             return "; ".join(self._of_kind(part, number) for number, part in enumerate(self.parts))
         best = max(self.tried[0], key=lambda part: (part.posterior <= image_parts.BACKGROUND, part.evidence.gain))

@@ -127,7 +127,6 @@ class MotifSearch(Search):
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0), motif)
 
     def describe(self) -> str:
-        """What recurs, or why nothing does, in plain words."""
         best = self.parts[0] if self.parts else max(self.tried[0], key=lambda motif: motif.evidence.gain)
         numbers = f"{best.consensus}, {best.width} letters{_starts(best)}"
         if self.parts and len(best.alphabet) > len(NUCLEOTIDES):

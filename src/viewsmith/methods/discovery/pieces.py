@@ -421,7 +421,6 @@ class PieceSearch(ImageSearch):
         return table[np.lexsort((table["outlier"], table["sample"]))]
 
     def describe(self) -> str:
-        """What recurs in plain words."""
         return f"one kind of thing recurs, pieces apart on a plain background, about {self._side:.0f} pixels large"
 
     def summary(self, found: np.ndarray, samples: int, max_q: float, unjudged: bool) -> str:
@@ -432,7 +431,6 @@ class PieceSearch(ImageSearch):
         return text
 
     def halves(self) -> str:
-        """How far searches in two halves agree."""
         return f"searches in two halves of the images agree on {self.steady:.0%} of what they list"
 
     @property
@@ -445,7 +443,6 @@ class PieceSearch(ImageSearch):
         return True
 
     def probabilities(self, images: ImageList, i: int) -> np.ndarray:
-        """The probability of every pixel of an image to lie in a part, (h, w)."""
         plane, _ = self._read(images, i)
         each, found = pieces_of(plane), np.zeros(plane.shape)
         kept, score, _ = self.parts[0].choose(each)
@@ -454,13 +451,11 @@ class PieceSearch(ImageSearch):
         return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain values and tensors of what was fitted."""
         plain = {name: getattr(self, name) for name in ("channels", "dtype", "channel", "bright", "rest")}
         arrays = vars(self.parts[0]) | {"null": self.null[0]}
         return plain, {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Take what `state` gave."""
         self.channels, self.dtype = int(fitted["channels"]), str(fitted["dtype"])
         self.channel, self.bright = int(fitted["channel"]), bool(fitted["bright"])
         self.rest = float(fitted["rest"])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import register
 from viewsmith.losses.nt_xent import unit
-from viewsmith.modalities.images.encoders import check_image_size
+from viewsmith.modalities.images.encoders import check_image_size, convolution
 from viewsmith.networks.base import MLP, EncoderContext, find_stem
 
 # sRGB to XYZ under D65 (IEC 61966-2-1); the white point has R = G = B = 1.
@@ -115,11 +115,11 @@ class SplitAlexNet(nn.Module):
         large = stem == "standard"
         pool = (3, 2) if large else (2, 2)
         first, second, third, fourth, fifth = _WIDTHS
-        self.conv1 = _convolution(channels, first, *((11, 4, 2) if large else (3, 1, 1)))
-        self.conv2 = _convolution(first, second, *((5, 1, 2) if large else (3, 1, 1)))
-        self.conv3 = _convolution(second, third, 3, 1, 1)
-        self.conv4 = _convolution(third, fourth, 3, 1, 1)
-        self.conv5 = _convolution(fourth, fifth, 3, 1, 1)
+        self.conv1 = convolution(channels, first, *((11, 4, 2) if large else (3, 1, 1)))
+        self.conv2 = convolution(first, second, *((5, 1, 2) if large else (3, 1, 1)))
+        self.conv3 = convolution(second, third, 3, 1, 1)
+        self.conv4 = convolution(third, fourth, 3, 1, 1)
+        self.conv5 = convolution(fourth, fifth, 3, 1, 1)
         self.pool = nn.MaxPool2d(*pool)
         side = LAST_SIDE[stem]
         self.resize = nn.AdaptiveAvgPool2d(side)  # the identity for images of 224 pixels
@@ -145,12 +145,6 @@ class SplitAlexNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc7(self.fc6(self.maps(x).flatten(1)))
-
-
-def _convolution(n_in: int, n_out: int, kernel: int, stride: int, padding: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(n_in, n_out, kernel, stride, padding, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(inplace=True)
-    )
 
 
 def _connected(n_in: int, n_out: int) -> nn.Sequential:

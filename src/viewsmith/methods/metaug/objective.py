@@ -224,8 +224,7 @@ class Terms:
         """Projections z of M views, (M, B, d)."""
         if pair.local is None:
             return embed(self.framework.encoder, self.framework.head, views.x)
-        z: Tensor = self.framework.head(self.framework.represent_views(pair))
-        return z.unflatten(0, (-1, len(pair.first)))[:2]
+        return self.framework.head(self.framework.represent_views(pair)).unflatten(0, (-1, len(pair.first)))[:2]
 
     def base_losses(self, pair: PositivePair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
         """L_ori (B,) and z. For `Unified`, L_ori is None: it is computed by `of_projections`."""

@@ -39,7 +39,6 @@ class LetterLatents(Latents):
         return letters * self.mask(x)
 
     def mask(self, x: Tensor) -> Tensor:
-        """Which positions are not padding: bool, (B, 1, L)."""
         return real_positions(x)[:, None]
 
 

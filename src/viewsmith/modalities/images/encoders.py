@@ -380,7 +380,7 @@ class SmallCNN(nn.Module):
             raise InputError("widths is empty, expected the channels of at least one convolution")
         self.n_components, self.stem_width = n_components, widths[0]
         self.stages = nn.ModuleList(
-            _strided(n_in, n_out, 4 if depth == 0 else 3)
+            convolution(n_in, n_out, 4 if depth == 0 else 3, 2, 1)
             for depth, (n_in, n_out) in enumerate(itertools.pairwise([channels, *widths]))
         )
         self.project = nn.Linear(widths[-1], n_components, bias=False)
@@ -398,8 +398,10 @@ class SmallCNN(nn.Module):
         return F.relu(self.norm(self.project(h.mean(dim=(2, 3)))))
 
 
-def _strided(n_in: int, n_out: int, kernel: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(n_in, n_out, kernel, 2, 1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(inplace=True))
+def convolution(n_in: int, n_out: int, kernel: int, stride: int, padding: int) -> nn.Sequential:
+    """A convolution without bias, BatchNorm and ReLU."""
+    layer = nn.Conv2d(n_in, n_out, kernel, stride, padding, bias=False)
+    return nn.Sequential(layer, nn.BatchNorm2d(n_out), nn.ReLU(inplace=True))
 
 
 class CropCNN(nn.Module):
