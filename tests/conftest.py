@@ -123,6 +123,23 @@ def no_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "HOST", set())
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings of one step, and no t-SNE, which takes longer than everything else."""
+    import numpy as np
+
+    from viewsmith.core.registry import entries
+    from viewsmith.estimator import figures, resolve
+    from viewsmith.methods.contrastive import estimator as contrastive
+
+    for entry in entries("modality"):
+        monkeypatch.setattr(type(entry.build()), "steps", 1)
+    for name in ("SHORTEST", "SHORT"):
+        monkeypatch.setattr(contrastive, name, (1, 3e-3))
+    monkeypatch.setattr(resolve, "TRIAL_STEPS", 1)
+    monkeypatch.setattr(figures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
+
+
 @pytest.fixture(scope="session")
 def digits() -> np.ndarray:
     """1797 handwritten digits as 64 counts from 0 to 16, three of them always 0: float32 (1797, 64)."""

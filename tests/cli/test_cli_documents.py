@@ -17,11 +17,8 @@ from cli_tools import good
 from cases import slow
 from small_searches import smaller
 from viewsmith.cli import app
-from viewsmith.core.registry import entries, texts_of
+from viewsmith.core.registry import texts_of
 from viewsmith.data.options import DataOptions
-from viewsmith.estimator import figures as pictures
-from viewsmith.estimator import resolve
-from viewsmith.methods.contrastive import estimator as contrastive
 from viewsmith.methods.crl_tac import estimator as crl_tac
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +78,7 @@ def random_sequences(rng, n):
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch):
+def workplace(tmp_path, monkeypatch, brief):
     """A folder with the files that the documents name; trainings have a single epoch."""
     import anndata
     import pandas as pd
@@ -92,14 +89,7 @@ def workplace(tmp_path, monkeypatch):
     from viewsmith.networks import Hyena
 
     monkeypatch.chdir(tmp_path)
-    for entry in entries("modality"):
-        monkeypatch.setattr(type(entry.build()), "steps", 1)
-    for name in ("SHORTEST", "SHORT"):
-        monkeypatch.setattr(contrastive, name, (1, 3e-3))
-    monkeypatch.setattr(resolve, "TRIAL_STEPS", 1)
     monkeypatch.setattr(crl_tac, "STEPS", 1)
-    # t-SNE takes longer than everything else.
-    monkeypatch.setattr(pictures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
     rng = np.random.default_rng(0)
     kinds = np.where(np.arange(60) % 2, "b", "t")
     table = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))

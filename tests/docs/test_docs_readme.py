@@ -4,13 +4,9 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from viewsmith.cli import main
-from viewsmith.core.registry import entries
-from viewsmith.estimator import figures, resolve
-from viewsmith.methods.contrastive import estimator as contrastive
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -32,18 +28,7 @@ def test_the_wheel_of_torch_for_cpus_comes_first():
         assert name == "viewsmith" and all(f"\n{extra} = [" in project for extra in extras.split(",") if extra)
 
 
-@pytest.fixture
-def brief(monkeypatch, blank_pictures):
-    """Trainings of one step, searches of two trials, no t-SNE and no pictures."""
-    for entry in entries("modality"):
-        monkeypatch.setattr(type(entry.build()), "steps", 1)
-    for name in ("SHORTEST", "SHORT"):
-        monkeypatch.setattr(contrastive, name, (1, 3e-3))
-    monkeypatch.setattr(resolve, "TRIAL_STEPS", 1)
-    monkeypatch.setattr(figures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
-
-
-def test_all_code_of_the_readme_runs_in_an_empty_folder(tmp_path, monkeypatch, brief):
+def test_all_code_of_the_readme_runs_in_an_empty_folder(tmp_path, monkeypatch, brief, blank_pictures):
     monkeypatch.chdir(tmp_path)
     names, shapes = {}, []
     for kind, code in BLOCKS:

@@ -146,18 +146,11 @@ class ViewCacheFolder:
         check_view_cache(self.path)
         try:
             record: dict[str, Any] = read_json(self.record_file)
-            complete = {
-                "layout",
-                "rows",
-                "views_per_sample",
-                "candidates",
-                "block",
-                "seed",
-                "generator",
-            } <= record.keys()
+            needed = {"rows", "views_per_sample", "candidates", "block", "seed", "generator"}
+            complete = record.get("layout") == LAYOUT and needed <= record.keys()
         except (ValueError, AttributeError) as error:
             raise InputError(f"{self.record_file} is damaged ({error}): restore it or generate again") from error
-        if not complete or record["layout"] != LAYOUT:
+        if not complete:
             raise InputError(
                 f"{self.record_file} was written by another version of viewsmith, or is not complete: generate again"
             )
