@@ -52,6 +52,26 @@ def test_moments_of_blocks_are_those_of_numpy(monkeypatch, columns):
     assert (found.rows, found.zeros) == (50, 0)
 
 
+def test_moments_of_sparse_rows_are_those_of_dense_rows(monkeypatch):
+    x = np.where(ROWS > 0.5, ROWS, 0)
+    x[:, 3], x[:, 4], x[0, 5] = 0, 7, 0  # no value is stored, all are, and one is stored that is 0
+    rows = SparseRows(sp.csr_array(x))
+    rows.matrix.data[3] = x[0, rows.matrix.indices[3]] = 0
+    dense = streamed.column_moments([torch.from_numpy(x)])
+    for stored, blocks in ((10**6, 1), (40, 13)):  # rows of a dense block: 7
+        monkeypatch.setattr(row_source, "STORED_VALUES", stored)
+        assert len(list(rows.stored_blocks())) == blocks
+        found = streamed.column_moments(rows.stored_blocks())
+        assert (found.rows, found.zeros) == (dense.rows, dense.zeros)
+        torch.testing.assert_close(found.mean, dense.mean, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(found.variance, dense.variance, rtol=1e-12, atol=1e-12)
+        for name in ("low", "high", "first"):
+            torch.testing.assert_close(getattr(found, name), getattr(dense, name), rtol=0, atol=0)
+    twice = sp.csr_array((np.float32([1, 2, 5]), [1, 1, 0], [0, 2, 3]), shape=(2, 3))
+    found = streamed.column_moments([twice])
+    assert found.mean.tolist() == [2.5, 1.5, 0] and found.high.tolist() == [5, 3, 0] and found.zeros == 4
+
+
 @pytest.mark.parametrize("wide", [False, True], ids=["covariance", "products"])
 @pytest.mark.parametrize("offset", [0, 100])
 def test_axes_of_blocks_are_those_of_the_whole(wide, offset, monkeypatch):

@@ -120,6 +120,14 @@ class RowSource:
         size = self.block_rows
         return read_ahead(self[start : start + size] for start in range(0, len(self), size))
 
+    def stored_blocks(self) -> Iterator[Any]:
+        """All rows in order: sparse matrices, of more rows than `blocks` have, where they are stored so, else these."""
+        first = self.sparse(0, self.block_rows)
+        if first is None:
+            return self.blocks()
+        size = self.block_rows * max(1, min(MORE_ROWS, STORED_VALUES // max(1, first.nnz)))
+        return read_ahead(self.sparse(start, start + size) for start in range(0, len(self), size))
+
     def select(self, index: np.ndarray) -> "RowSource":
         """The rows at an increasing index, read where they are asked for."""
         return SelectedRows(self, index)
@@ -274,6 +282,10 @@ def memory_map_of(array: np.ndarray) -> mmap.mmap | None:
 
 #: Largest number of rows, and of values, in a block of vectors.
 BLOCK, BLOCK_VALUES = 1024, 4_000_000
+
+#: Most rows of a sparse block, as a multiple of those of a dense one, and most values that it stores: what is
+#: summed over all columns for each block takes as long for few rows.
+MORE_ROWS, STORED_VALUES = 16, 2_000_000
 
 
 def check_size(n_bytes: int, source_name: str, advice: str) -> None:

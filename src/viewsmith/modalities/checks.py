@@ -139,7 +139,11 @@ def check_finite(
         return
     # Counts by column, over blocks of rows.
     infinite, missing, too_large = 0, 0, True
-    for block in row_blocks(x):
+    for stored in x.stored_blocks() if isinstance(x, RowSource) else [x]:
+        sparse = not isinstance(stored, np.ndarray)
+        if sparse and np.isfinite(stored.data).all():
+            continue
+        block = stored.toarray() if sparse else stored
         with np.errstate(over="ignore"):
             single = block.astype(np.float32, copy=False)
         if np.isfinite(single).all():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import AnyRows, RowSource, read_ahead, return_freed_memory
+from viewsmith.core.rows import AnyRows, RowSource, return_freed_memory
 from viewsmith.core.samples import Rows, Samples
 
 Scaling = Literal["auto", "standard", "global", "none"]
@@ -40,7 +40,7 @@ class Scaler(nn.Module):
     @torch.no_grad()
     def fit(self, x: Tensor | RowSource, scaling: Scaling) -> Literal["standard", "global", "none"]:
         """Compute the statistics of training rows, (n, d), in memory or in blocks; return the scaling that is used."""
-        found = column_moments(tensor_blocks(x))
+        found = column_moments(x.stored_blocks() if isinstance(x, RowSource) else [x])
         if found.mean.isnan().any():
             self.fill.copy_(column_medians(x))
             found = column_moments(torch.where(torch.isnan(part), self.fill, part) for part in tensor_blocks(x))
@@ -109,6 +109,7 @@ class PrincipalAxes(nn.Module):
         else:
             # What rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
             factor = x.scale.factor() if x.rows.complete and isinstance(x.scale, Scaler) else None
+            factor = None if factor is None or x.rows.sparse(0, 1) is None else factor
             found = _by_products(x, k, factor, more)
         self.mean.copy_(found.mean)
         self.axes.zero_()[:, : found.axes.shape[1]] = found.weight[:, None] * found.axes[:, :k] / found.scale
@@ -184,10 +185,28 @@ class Moments:
         )
 
 
-def column_moments(blocks: Iterable[Tensor]) -> Moments:
-    """Statistics of the columns of rows (n, d), given in blocks; NaN where a value is missing."""
+def _sparse_moments(block: Any) -> Moments:
+    """`column_moments` of a sparse matrix."""
+    block.sum_duplicates()
+    (n, d), at, values = block.shape, block.indices, block.data.astype(np.float64)
+    stored = np.bincount(at, minlength=d)
+    mean = np.bincount(at, values, minlength=d) / n
+    squares = np.bincount(at, np.square(values - mean[at]), minlength=d) + (n - stored) * np.square(mean)
+    columns = block.tocsc()
+    low, high = (getattr(columns, name)(axis=0).toarray().reshape(d) for name in ("min", "max"))
+    first, zeros = block[:1].toarray()[0], n * d - np.count_nonzero(values)
+    return Moments(n, int(zeros), *map(torch.from_numpy, (mean, squares / n, low, high, first)))
+
+
+def column_moments(blocks: Iterable[Any]) -> Moments:
+    """Statistics of the columns of rows (n, d), given in blocks, dense or sparse; NaN where a value is missing."""
     found: Moments | None = None
     for block in blocks:
+        block = torch.from_numpy(block) if isinstance(block, np.ndarray) else block
+        if not isinstance(block, Tensor):
+            own = _sparse_moments(block)
+            found = own if found is None else found.joined(own)
+            continue
         mean, variance = torch.empty(2, block.shape[1], dtype=torch.float64, device=block.device)
         # In float64 by blocks of columns: a copy of all columns would take twice the memory of the rows.
         together = min(COLUMNS, max(1, COPIED_BYTES // (8 * max(1, len(block)))))
@@ -253,7 +272,7 @@ def _by_covariance(x: Rows, k: int, more: int = 0) -> Axes:
 
 def _by_products(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
     """Block Krylov iteration (Musco and Musco 2015, Algorithm 2) until a pass adds less than a thousandth."""
-    moments = column_moments(scaled_blocks(x))
+    moments = column_moments(scaled_blocks(x) if factor is None else _scaled_sparse(x, factor))
     mean, weight = moments.mean, _weights(moments.variance.sqrt())
     more = max(k, more)
     d, width = len(mean), min(more + EXTRA, len(mean))
@@ -280,11 +299,12 @@ def _covariance_times(x: Rows, mean: Tensor, weight: Tensor, vectors: Tensor, fa
     """Covariance of the weighted rows times vectors (d, r): products in float32 in a block, in float64 over blocks."""
     weighted = weight[:, None] * vectors
     offset = mean @ weighted
-    total = torch.zeros_like(vectors)
-    for block in scaled_blocks(x) if factor is None else _stored_blocks(x, factor):
+    total, sums = torch.zeros_like(vectors), torch.zeros_like(offset)
+    for block in scaled_blocks(x) if factor is None else _scaled_sparse(x, factor):
         along = _times(block, weighted.float()) - offset.float()
-        total += _times(block.T, along) - torch.outer(mean, along.sum(dim=0, dtype=torch.float64))
-    return weight[:, None] * total / len(x)
+        total += _times(block.T, along)
+        sums += along.sum(dim=0, dtype=torch.float64)
+    return weight[:, None] * (total - torch.outer(mean, sums)) / len(x)
 
 
 def _times(rows: Any, matrix: Tensor) -> Tensor:
@@ -292,20 +312,13 @@ def _times(rows: Any, matrix: Tensor) -> Tensor:
     return rows @ matrix if isinstance(rows, Tensor) else torch.from_numpy(rows @ matrix.numpy())
 
 
-def _stored_blocks(x: Rows, factor: Tensor) -> Iterator[Any]:
-    """Scaled rows in order, block by block: sparse matrices where the rows are stored so."""
+def _scaled_sparse(x: Rows, factor: Tensor) -> Iterator[Any]:
+    """Scaled rows in order, sparse as they are stored."""
     assert isinstance(x, Samples) and isinstance(x.rows, RowSource)
-    rows, scale = x.rows, factor.numpy()
-    size = rows.block_rows
-
-    def block(start: int) -> Any:
-        found = rows.sparse(start, start + size)
-        if found is None:
-            return x[start : start + size]
-        found.data *= scale[found.indices]
-        return found
-
-    return read_ahead(block(start) for start in range(0, len(rows), size))
+    scale = factor.numpy()
+    for block in x.rows.stored_blocks():
+        block.data *= scale[block.indices]
+        yield block
 
 
 def scaled_blocks(x: Rows) -> Iterator[Tensor]:

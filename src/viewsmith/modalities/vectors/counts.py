@@ -177,9 +177,9 @@ def log_normalized(x: AnyRows) -> AnyRows:
 
 
 def value_blocks(x: Any) -> Iterator[np.ndarray]:
-    """Values of rows in blocks, of a sparse matrix those that it stores."""
+    """Values of rows in blocks, of sparse ones those that are stored."""
     if isinstance(x, RowSource):
-        yield from x.blocks()
+        yield from (part if isinstance(part, np.ndarray) else part.data for part in x.stored_blocks())
         return
     if hasattr(x, "tocsr"):
         x = (x if x.format in ("csr", "csc", "coo", "bsr") else x.tocsr()).data
