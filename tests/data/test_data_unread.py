@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -238,6 +239,52 @@ def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch):
         np.testing.assert_allclose(found["CD4"][:2], np.arcsinh([150 / k, 0]))
         assert found["Time"].tolist()[:2] == [1, 2] and ("FSC-A" not in found or found["FSC-A"][0] == 300)
         assert set(markers) <= set(found)
+
+
+class Trace:
+    """Of obspy."""
+
+    def __init__(self, data, begin):
+        self.data, self.stats = data, SimpleNamespace(starttime=begin, sampling_rate=100.0)
+
+    def __len__(self):
+        return len(self.data)
+
+
+class Stream(list):
+    """Of obspy: traces, which begin at different points."""
+
+    def merge(self, fill_value):
+        return self
+
+    def sort(self):
+        return self
+
+    def trim(self, start):
+        for trace in self:
+            trace.data = trace.data[start - trace.stats.starttime :]
+
+
+def test_seismograms_are_converted_together(tmp_path, monkeypatch):
+    def read(path):
+        i = int(Path(path).stem)
+        return Stream([Trace(np.arange(60 + i, dtype="i4"), 0), Trace(np.arange(50.0), 2)])
+
+    monkeypatch.setitem(sys.modules, "obspy", SimpleNamespace(read=read))
+    for i in range(4):
+        (tmp_path / f"set/{'qn'[i % 2]}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"set/{'qn'[i % 2]}/{i}.mseed").write_bytes(b"0")
+    monkeypatch.chdir(tmp_path)
+    _, code, out, options = advised(refusal(load_dataset, tmp_path / "set"))
+    exec(code, {"__name__": "line"})
+    with np.load(out) as found:
+        assert found["X"].shape == (4, 2, 61) and found["y"].tolist() == ["n", "n", "q", "q"] and found["fs"] == 100
+        assert found["X"][0, 0, 0] == 2 and np.isnan(found["X"][0, 1, 50:]).all() and found["X"][1, 0, 60] == 62
+    assert options == {"modality": "series"}
+    _, code, out, options = advised(refusal(load_dataset, tmp_path / "set/q/0.mseed"))
+    exec(code, {"__name__": "line"})
+    with np.load(out) as found:
+        assert found["X"].shape == (1, 2, 58) and "y" not in found and options["length"] == "10s"
 
 
 @pytest.mark.parametrize("kinds", [("a", "b"), (".",)])

@@ -96,14 +96,18 @@ _FIELDS = (
         "xarray netcdf4 cfgrib",
     )
 )
-_SEISMIC = Format(
+_SEISMIC = Format(  # a recording in each file; traces from the last of their starts, NaN after an end
     "a seismogram",
-    "import numpy as np, obspy; s = obspy.read({path}).merge(fill_value='interpolate'); "
-    "s.trim(max(t.stats.starttime for t in s), min(t.stats.endtime for t in s)); "
-    "np.savez({out}, X=np.stack([t.data for t in s]), fs=s[0].stats.sampling_rate)",
+    "import numpy as np, obspy, pathlib; p = pathlib.Path({path}); f = [p] if p.is_file() else "
+    "sorted(p.rglob('*{suffix}')); s = [obspy.read(str(q)).merge(fill_value='interpolate').sort() for q in f]; "
+    "[a.trim(max(t.stats.starttime for t in a)) for a in s]; c, n = min(map(len, s)), max(map(len, sum(s[1:], s[0]))); "
+    "y = [q.parent.name for q in f]; np.savez({out}, X=np.array([[np.pad(np.float32(t.data), (0, n - len(t)), "
+    "constant_values=np.nan) for t in a[:c]] for a in s]), fs=s[0][0].stats.sampling_rate, "
+    "**dict(y=y) if len(set(y)) > 1 else dict())",
     "obspy",
     ".npz",
-    _LONG,
+    " --modality series --length 10s",
+    " --modality series",
 )
 _SPECTRA = Format(  # intensities in bins of one m/z
     "a file of mass spectra",
@@ -590,7 +594,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
         form = FORMATS[suffix]
         if count > 1 and form.of_folder:
-            line = command(folder, replace(form, options=form.of_folder))
-            raise InputError(f"{folder} has {count:,} files {suffix}, {form.what} each, which is not read yet: {line}")
+            of_all = replace(form, code=form.code.replace("{suffix}", suffix), options=form.of_folder)
+            raise InputError(f"{folder} has {count:,} files {suffix}, each {form.what}: {command(folder, of_all)}")
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
         raise InputError(rest + sentence(first, form))
