@@ -139,6 +139,11 @@ def test_arrays_of_matlab(tmp_path, capsys):
     scipy.io.savemat(tmp_path / "d.mat", {"note": "text"})
     assert "expected an array of numbers, such as X" in refusal(load_dataset, tmp_path / "d.mat")
     scipy.io.savemat(tmp_path / "f.mat", {"EEG": {"data": long, "srate": 100.0}})
+    data = load_dataset(tmp_path / "f.mat", length="1s")  # the fields of the only struct
+    assert data.x.shape == (9, 2, 100) and data.schema["signal"]["rate"] == 100.0
+    scipy.io.savemat(tmp_path / "f.mat", {"data": {"X": images, "y": np.arange(30) % 3, "by": "me"}})
+    assert load_dataset(tmp_path / "f.mat").y.tolist() == [0, 1, 2] * 10
+    scipy.io.savemat(tmp_path / "f.mat", {"EEG": {"data": long, "srate": 100.0}, "note": "text"})
     assert "has the struct EEG with data, srate, expected an array: save" in refusal(load_dataset, tmp_path / "f.mat")
     (tmp_path / "e.mat").write_bytes(b"MATLAB 7.3 MAT-file")
     assert "MATLAB 7.3; is it damaged" in refusal(load_dataset, tmp_path / "e.mat")

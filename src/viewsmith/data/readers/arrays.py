@@ -577,6 +577,8 @@ def _arrays_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]
     arrays = {
         name: value for name, value in found.items() if not name.startswith("_") and isinstance(value, np.ndarray)
     }
+    if len(arrays) == 1 and (one := next(iter(arrays.values()))).dtype.names and one.size == 1:  # fields of a struct
+        arrays = {name: each for name in one.dtype.names if isinstance(each := one.ravel()[0][name], np.ndarray)}
     cells = {name: value.ravel() for name, value in arrays.items() if _is_cell_array(value)}
     numbers = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf"}
     return arrays, numbers, cells
