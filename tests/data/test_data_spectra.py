@@ -367,3 +367,11 @@ def test_folders_with_a_matrix_and_an_axis_each(tmp_path, monkeypatch):
     assert data.groups.tolist() == [name for name in ("ill_01", "ill_2b", "well_3") for _ in range(6)]
     np.testing.assert_allclose(data.x[:6, 0], X, rtol=1e-5)
     np.testing.assert_allclose(data.x[12, 0, 1:], X[0, :-1], rtol=1e-4)
+
+
+def test_columns_are_samples_if_there_are_as_many_labels(tmp_path, capsys):
+    np.savez(tmp_path / "s.npz", X=X.T, y=np.arange(6) % 2, wavelengths=AXIS)
+    data = load_dataset(tmp_path / "s.npz", modality="spectra")
+    assert data.x.shape == (6, 1, 16) and data.y.tolist() == [0, 1] * 3 and data.schema["axis"] == AXIS.tolist()
+    assert "columns of X, with as many as there are labels, are the samples" in capsys.readouterr().err
+    assert load_dataset(tmp_path / "s.npz", modality="vectors").x.shape == (6, 16)

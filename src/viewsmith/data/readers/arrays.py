@@ -255,7 +255,11 @@ def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: Data
         found = _given_split(path, archive, keys, request)
     elif "X" in keys:
         x = _letters(_load_rows(path, archive, keys["X"], request), f"{keys['X']} in {path}", request)
-        found = FileContents(x, _load_labels(path, archive, keys["y"]) if "y" in keys else None)
+        y = _load_labels(path, archive, keys["y"]) if "y" in keys else None
+        if y is not None and isinstance(x, np.ndarray) and x.ndim == 2 and len(x) != len(y) == x.shape[1]:
+            say(f"{path}: the columns of {keys['X']}, with as many as there are labels, are the samples")
+            x = x.T
+        found = FileContents(x, y)
     else:
         names_in_file = name_list(archive.files) or "no arrays"
         raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
