@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,16 +11,15 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import get
-from viewsmith.core.samples import Rows, apply_in_blocks
-from viewsmith.core.schedule import Method
+from viewsmith.core.samples import apply_in_blocks
 from viewsmith.core.tensors import stream
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator.plan import Facts, fingerprint
+from viewsmith.estimator.plan import fingerprint
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, with_interval
 from viewsmith.losses.nt_xent import unit
-from viewsmith.modalities import Modality, check_labels, modality_of
+from viewsmith.modalities import check_labels, modality_of
 from viewsmith.modalities.base import Picture
 from viewsmith.reports import Figure, draw_gallery, draw_map, draw_similarities, draw_violins, two_dimensional_map
 from viewsmith.reports.charts import match_sample_shape
@@ -145,18 +144,6 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-class GeneratingModel(Protocol):
-    """Interface of a model that generates views."""
-
-    method_: Method
-    facts_: Facts
-    views: Callable[..., np.ndarray]
-
-    @property
-    def modality_(self) -> Modality: ...
-    def samples(self, X: Any) -> Rows: ...
-
-
 def learned_map(transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarray | None, split: str) -> Figure:
     """The two-dimensional map that the model learned, of the rows that are in the other maps."""
     index = sample_of_rows(len(x))
@@ -164,7 +151,7 @@ def learned_map(transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarr
     return draw_map("map", transform(x[index], output="map"), None if y is None else y[index], caption)
 
 
-def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> list[Figure]:
+def generated_figures(model: Any, dataset: Dataset, x: np.ndarray) -> list[Figure]:
     """Distributions of features of samples and generated views, and the similarity of views to their samples."""
     similarities = _similarities(model, dataset, x)
     if not model.modality_.named_features:
@@ -174,7 +161,7 @@ def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -
     return [draw_violins("Generated features", samples, model.views(samples, 1)[:, 0], names, caption), similarities]
 
 
-def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figure:
+def _similarities(model: Any, dataset: Dataset, x: np.ndarray) -> Figure:
     """Similarity of samples and views in the representation, for generated and common views (DiffAug: figure 5)."""
     samples = model.samples(x[:COMPARED])
     pool, scaled = model.samples(dataset.x_train), samples[:]
@@ -196,7 +183,7 @@ def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Fi
     return draw_similarities("Similarity of samples and views", found, caption)
 
 
-def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
+def _others(model: Any) -> dict[str, ViewMaker]:
     """Common augmentations of the modality, by label."""
     facts, found = model.facts_, {}
     for label, (name, options) in OTHERS.items():

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.samples import Rows
 from viewsmith.data import Dataset
 from viewsmith.estimator.figures import figure_rows, gallery_samples
-from viewsmith.estimator.plan import Facts
 from viewsmith.methods.crl_tac.locations import crop_boxes, largest_effective, locate_boxes, locate_features
-from viewsmith.methods.crl_tac.training import KEPT, CRLTACMethod
+from viewsmith.methods.crl_tac.training import KEPT
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
-from viewsmith.modalities import Modality
 from viewsmith.modalities.images.channels import pictures, to_pixels
 from viewsmith.reports import Figure, Picture, color_by, draw_bars, draw_gallery, draw_profile, new_axes
 from viewsmith.reports.charts import OTHER_KINDS, image_tiles, match_sample_shape
@@ -32,19 +29,11 @@ WINDOW = np.dtype([("sample", "i8"), ("start", "i8"), ("end", "i8"), ("probabili
 FEATURE = np.dtype([("sample", "i8"), ("feature", "i8"), ("probability", "f8")])
 
 
-class Locator(Protocol):
-    """The interface of a model that finds locations."""
-
-    @property
-    def method_(self) -> CRLTACMethod: ...
-    @property
-    def modality_(self) -> Modality: ...
-    def distribution(self, X: Any) -> np.ndarray: ...
-    def checked_rows(self, X: Any) -> np.ndarray: ...
-    def samples(self, X: Any) -> Rows: ...
+#: A fitted `CRLTAC`, whose module imports this one.
+Fitted = Any
 
 
-def locate(model: Locator, X: Any, n: int) -> np.ndarray:
+def locate(model: Fitted, X: Any, n: int) -> np.ndarray:
     """Find locations; see `CRLTAC.locate`."""
     if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
         raise InputError(f"n is {n!r}, expected a whole number of at least 1")
@@ -60,7 +49,7 @@ def locate(model: Locator, X: Any, n: int) -> np.ndarray:
 
 
 @torch.no_grad()
-def _locations(model: Locator, rows: np.ndarray, start: int, n: int, limit: float) -> np.ndarray:
+def _locations(model: Fitted, rows: np.ndarray, start: int, n: int, limit: float) -> np.ndarray:
     """Locations in a block of rows."""
     block = rows[start : start + BLOCK]
     boxes = model.method_.channel.family.boxes(model.samples(block)[:].cpu())
@@ -85,7 +74,7 @@ def _entries(dtype: np.dtype, start: int, found: torch.Tensor, *columns: torch.T
     return made
 
 
-def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
+def cut(model: Fitted, X: Any, found: np.ndarray) -> np.ndarray:
     """Cut crops out of images, (k, side, side[, C]), or windows out of sequences, with zeros after their end."""
     if found.dtype == FEATURE:
         raise InputError("features of vectors cannot be cut out: views(X) has samples with only some of the features")
@@ -112,22 +101,7 @@ COLOR = to_pixels((1, 0.376, 0))
 TILE = 96  # pixels of a tile, on which the outline of a box is one pixel wide
 
 
-class ChannelModel(Locator, Protocol):
-    """The interface of a model whose channel is drawn."""
-
-    facts_: Facts
-    scaler_: Any
-    metrics_: list[dict[str, Any]]
-
-    @property
-    def transform(self) -> Callable[..., np.ndarray]: ...
-    @property
-    def views_like_samples(self) -> bool: ...
-    def untrained(self, X: Any) -> ChannelModel: ...
-    def locate(self, X: np.ndarray, n: int = 1) -> np.ndarray: ...
-
-
-def box_gallery(model: ChannelModel, x: np.ndarray, count: int) -> Figure:
+def box_gallery(model: Fitted, x: np.ndarray, count: int) -> Figure:
     """Some images with boxes and heat maps, in the order of the probability of their boxes, the smallest first."""
     family = model.method_.channel.family
     if not isinstance(family, Crops):
@@ -185,7 +159,7 @@ BARS = 4  # of these samples have separate bars
 MOST = 3  # most probable views beside each of them
 
 
-def channel_figures(model: ChannelModel, dataset: Dataset) -> list[Figure]:
+def channel_figures(model: Fitted, dataset: Dataset) -> list[Figure]:
     """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, projections of rows."""
     x, labels, _ = figure_rows(dataset)
     family, some, samples = model.method_.channel.family, x[:PAIRS], gallery_samples(dataset)
@@ -285,7 +259,7 @@ def draw_sorted(similarities: Mapping[str, np.ndarray], caption: str) -> Figure:
     )
 
 
-def _chosen(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> Figure:
+def _chosen(model: Fitted, p: np.ndarray, samples: np.ndarray) -> Figure:
     """Bars of P(T|x), (n, M): of the first rows, beside their images if the rows are images, and the mean of all."""
     family = model.method_.channel.family
     names = family.names or [f"transformation {number}" for number in range(family.size)]
@@ -349,7 +323,7 @@ def _bars(title: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | N
 
 
 @torch.no_grad()
-def _most_probable(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> np.ndarray:
+def _most_probable(model: Fitted, p: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """The most probable views of images, the most probable first: uint8 (n, k, ...)."""
     x = model.samples(samples)[:]
     most = np.argsort(-p, axis=1, kind="stable")[:, :MOST].copy()
@@ -358,7 +332,7 @@ def _most_probable(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> n
     return made.reshape(*most.shape, *made.shape[1:3], *samples.shape[3:])
 
 
-def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> Figure:
+def _kept(model: Fitted, family: Masks, p: np.ndarray) -> Figure:
     """Probability that the channel keeps a feature, less that of uniformly drawn masks."""
     masks = family.masks.cpu().numpy()
     more = p.mean(axis=0) @ masks - masks.mean(axis=0)
