@@ -440,7 +440,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def _make_modules(self) -> None:
         """Make the input layer and the method for weights that follow."""
         self.scaler_: Any = self.modality_.layer_for(self.facts_.row_shape, self.facts_.statistics)
-        self.method_ = self._build(BuildContext(self.options_, self.facts_, layer=self.scaler_))
+        self.method_: Any = self._build(BuildContext(self.options_, self.facts_, layer=self.scaler_))
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """Plain values that rebuild the model; before fit only its arguments, with `data` as the record of the data."""

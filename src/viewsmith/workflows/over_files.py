@@ -296,8 +296,8 @@ def _metadata(path: Path) -> tuple[list[str], str | None]:
 
 def _digest(model: LinearContrast) -> str:
     """Of what sums depend on besides the samples: statistics of features, and the directions of the sums."""
-    encoder = model.method_.framework.encoder  # type: ignore[union-attr]
+    encoder = model.method_.framework.encoder
     digest = hashlib.blake2b(digest_size=8)
-    for each in (encoder.center, encoder.scale, encoder.basis):  # type: ignore[union-attr]
-        digest.update(each.cpu().contiguous().numpy().tobytes())  # type: ignore[operator]
+    for each in (encoder.center, encoder.scale, encoder.basis):
+        digest.update(each.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -193,12 +193,12 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
     @property
     def views_like_samples(self) -> bool:
         """Whether views have as many features or channels as samples; with custom functions they may not."""
-        known = self._facts.custom_family
+        known = self.facts_.custom_family
         return known is None or families.like_samples(known["sample"], known["view"])
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         check_is_fitted(self)
-        if known := self._facts.custom_family:
+        if known := self.facts_.custom_family:
             families.check_like_samples(known["sample"], known["view"])
         return super().views(X, n_views, random_state=random_state, pool=pool)
 
@@ -273,7 +273,7 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
             From scaled views (n, ...) to bool (n,), True for views that are not empty; default: the model's option.
         """
         check_is_fitted(self)
-        if (nonempty := nonempty or self._method.nonempty) is None:
+        if (nonempty := nonempty or self.method_.nonempty) is None:
             line = "the model has no function that tells which views are not empty"
             raise InputError(f"{line}: give nonempty, from views (n, ...) to bool (n,)")
         return self._channel.probability_of(self.samples(X), nonempty).cpu().numpy()
@@ -293,15 +293,5 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
         return [*shared_figures(self, views, dataset), *channel_figures(self, dataset)]
 
     @property
-    def _method(self) -> CRLTACMethod:
-        assert isinstance(self.method_, CRLTACMethod)
-        return self.method_
-
-    @property
     def _channel(self) -> AugmentationChannel:
-        return self._method.channel
-
-    @property
-    def _facts(self) -> building.CRLTACFacts:
-        assert isinstance(self.facts_, building.CRLTACFacts)
-        return self.facts_
+        return self.method_.channel

@@ -249,12 +249,7 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
     def generates(self) -> bool:
         """Whether views are generated: a generator was trained and did not diverge."""
         check_is_fitted(self)
-        return bool(self._method.generated.trained)
-
-    @property
-    def _method(self) -> DiffAugMethod:
-        assert isinstance(self.method_, DiffAugMethod)
-        return self.method_
+        return bool(self.method_.generated.trained)
 
     def _resolve(
         self, given: "DiffAug", options: "DiffAug", data: TrainingData

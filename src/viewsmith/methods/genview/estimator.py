@@ -158,12 +158,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
     def generates(self) -> bool:
         """Whether `views` are generated: a generator was trained and did not diverge."""
         check_is_fitted(self)
-        return self._method.generates
-
-    @property
-    def _method(self) -> GenViewMethod:
-        assert isinstance(self.method_, GenViewMethod)
-        return self.method_
+        return self.method_.generates
 
     def generated_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None
@@ -192,7 +187,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
 
     def _generate(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Views (n, n_views, ...) of scaled rows and their levels (n, n_views), by seed, row and view number."""
-        generated = self._method.generated
+        generated = self.method_.generated
         assert generated is not None and generated.strengths is not None
         names = [fingerprint(row) for row in self.checked_rows(X)]
         strength = generated.strengths(generated.encoder, x, [stream(seed, "level", name) for name in names])
@@ -205,7 +200,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
         """Quality of scaled rows and their views (n, K, ...), in the units of the data; float32 (n, K)."""
-        quality = self._method.quality
+        quality = self.method_.quality
         q = np.full(views.shape[:2], np.nan, dtype=np.float32)
         if quality is None or not quality.ready:
             return q

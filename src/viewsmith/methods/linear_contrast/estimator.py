@@ -113,8 +113,7 @@ class LinearContrast(ViewsmithEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
-        return method.framework.encoder.n_components
+        return int(self.method_.framework.encoder.n_components)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add the views of further samples, and solve again; the first call is `fit`, which also fits the features.
@@ -132,24 +131,21 @@ class LinearContrast(ViewsmithEstimator):
         """
         if not hasattr(self, "method_"):
             return self.fit(X)
-        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
-        if method.sums is None:
+        if (sums := self.method_.sums) is None:
             raise InputError("the sums over views of a loaded model are not saved: fit it again before partial_fit")
-        return self.solve(method.sums + self.sums(X, int(method.sums.all_but(None).samples)))
+        return self.solve(sums + self.sums(X, int(sums.all_but(None).samples)))
 
     def solve(self, sums: Sums) -> Self:
         """Set the representation from sums over views of samples, such as those of many files added up."""
-        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
-        method.use(sums)
-        self.summary_ = self.summary_ | method.facts
+        self.method_.use(sums)
+        self.summary_ = self.summary_ | self.method_.facts
         return self
 
     def sums(self, X: Any, *path: str | int) -> Sums:
         """Sums over views of samples, of which the representation follows; `path` selects the random draws."""
         rows, seed = self.samples(X), derive_seed(self.facts_.seed, "sums", *path)
-        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
-        with prepared(method, rows, seed):
-            return method.moments(rows, seed)
+        with prepared(self.method_, rows, seed):
+            return self.method_.moments(rows, seed)
 
     def _adapt(self, options: Any, modality: Modality, rows: Any, signal: Mapping[str, Any]) -> Any:
         defaults = {field.name: field.default for field in dataclasses.fields(type(self))}

@@ -379,7 +379,6 @@ class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
 
             def pair(block: Tensor, part: slice, generator: torch.Generator) -> Tensor:
-                assert isinstance(self.method_, MetAugMethod)
                 positions = None if index is None else index[part]
                 made = self.method_.feature_views(block, index=positions, generator=generator)
                 return torch.stack(made).permute(2, 0, 1, 3).flatten(2)  # (rows, 2, M d)

@@ -150,7 +150,7 @@ class PiNDA(Noise, ViewsmithEstimator):
             Of sigma(x), in the units of each feature (images: pixels / 255).
         """
         check_is_fitted(self)
-        noise = self._method.noise
+        noise = self.method_.noise
         with torch.no_grad():
             sigma = apply_in_blocks(lambda x: noise.noise_parameters(x)[0], self.samples(X), 256)
         sigma = self.modality_.in_data_units(sigma, self.scaler_)
@@ -172,7 +172,7 @@ class PiNDA(Noise, ViewsmithEstimator):
         made: dict[str, list[np.ndarray]] = {}
         with torch.no_grad():
             for start in range(0, len(x), size):
-                parts = self._method.noise_parts(x[start : start + size], generator)
+                parts = self.method_.noise_parts(x[start : start + size], generator)
                 parts["view"] = self.scaler_.inverse(parts["view"])
                 for name, part in parts.items():
                     made.setdefault(name, []).append(part.cpu().numpy())
@@ -199,11 +199,6 @@ class PiNDA(Noise, ViewsmithEstimator):
             samples = gallery_samples(dataset)
             found.append(noise_gallery(samples, self.noise_parts(samples)))
         return found
-
-    @property
-    def _method(self) -> PiNDAMethod:
-        assert isinstance(self.method_, PiNDAMethod)
-        return self.method_
 
 
 def _find_generator(options: PiNDA, data: TrainingData) -> Entry:
