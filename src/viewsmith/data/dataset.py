@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -415,20 +415,7 @@ def _fifth(y: np.ndarray, seed: int) -> np.ndarray:
     return np.concatenate(found)
 
 
-class LabeledSplit(Protocol):
-    """The interface of a data set that `viewsmith.evaluation.compare` needs; see `Dataset`."""
-
-    @property
-    def x_train(self) -> Any: ...
-    @property
-    def x_test(self) -> Any: ...
-    @property
-    def y_train(self) -> Any: ...
-    @property
-    def y_test(self) -> Any: ...
-
-
-def check_split(dataset: LabeledSplit) -> None:
+def check_split(dataset: Any) -> None:
     """Raise InputError unless the data have labels and test rows."""
     if dataset.y_train is None:
         raise InputError(

@@ -6,9 +6,9 @@ import io
 import logging
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,21 +29,6 @@ CATCH24 = 24  # statistics of a channel
 TrainTest = tuple[np.ndarray, np.ndarray]
 
 
-class Model(Protocol):
-    """The interface of a fitted model for comparisons; ``outputs``, if it has it, maps names of additional rows to
-    values of ``transform(x, output=...)``: maps, compared by Euclidean distance."""
-
-    def raw_features(self, X: Any) -> dict[str, np.ndarray]:
-        """Features that are available without a model, (n, d), by name."""
-
-    @property
-    def transform(self) -> Callable[..., np.ndarray]:
-        """Function that returns representations, (n, k), of rows; ``output=`` selects one of `outputs`."""
-
-    def untrained(self, X: Any) -> "Model":
-        """The model with its initial weights."""
-
-
 class NotForTheseData(InputError):
     """A baseline that is computed by default cannot be computed from these data."""
 
@@ -52,7 +37,9 @@ class NotForTheseData(InputError):
 class BaselineContext:
     """The data that a baseline, a function registered as docs/extending.md says, is computed from."""
 
-    model: Model  # fitted
+    #: A fitted estimator. ``outputs``, if it has it, maps names of additional rows to values of
+    #: ``transform(x, output=...)``: maps, compared by Euclidean distance.
+    model: Any
     raw: str  # name of the raw features with the best score on a split of the train rows
     x_train: Any  # rows in the format that users give
     x_test: Any

@@ -14,7 +14,7 @@ import torch
 from viewsmith.core.errors import InputError, error_text, name_list, pluralize, warn
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries
-from viewsmith.data.dataset import LabeledSplit, check_split
+from viewsmith.data.dataset import check_split
 from viewsmith.data.labels import Target, numbers_of
 from viewsmith.evaluation import baselines, protocol
 from viewsmith.evaluation.differences import LOWER_IS_BETTER, TIES, Repeats, TestRows, all_pairs
@@ -29,8 +29,8 @@ ALIGNED_ROWS = 512
 
 
 def compare(
-    model: baselines.Model,
-    dataset: LabeledSplit,
+    model: Any,
+    dataset: Any,
     *,
     umap: bool = False,
     protocols: Sequence[str] | None = None,
@@ -44,11 +44,11 @@ def compare(
 
     Parameters
     ----------
-    model : Model
-        A fitted estimator.
-    dataset : LabeledSplit
-        Train and test rows with their labels. Everything is fitted on train and scored on test; rows without a label
-        and, after a training with labels, test rows whose labels were used, are not scored.
+    model : ViewsmithEstimator
+        Fitted; or another object with `raw_features`, `transform` and `untrained`.
+    dataset : Dataset
+        Or another object with `x_train`, `x_test`, `y_train` and `y_test`. Everything is fitted on train and scored on
+        test; rows without a label and, after a training with labels, test rows whose labels were used, are not scored.
     umap : bool
         Add a row for UMAP (needs the extra ``viz``).
     protocols : sequence of str, optional
@@ -172,9 +172,7 @@ def from_baselines(
     return all_pairs(single, protocols, Repeats((0,)), rows, subject="representation")
 
 
-def _labels_record(
-    model: baselines.Model, target: Target, chosen: protocol.ScoredRows, trained_with: bool
-) -> dict[str, Any]:
+def _labels_record(model: Any, target: Target, chosen: protocol.ScoredRows, trained_with: bool) -> dict[str, Any]:
     """What labels are and how they were used, and names of rows, where that is not the default."""
     record: dict[str, Any] = {"target": target} if target == "number" else {}
     if trained_with or chosen.unlabeled:
@@ -238,7 +236,7 @@ class Scores(dict[str, Any]):
 
 def compare_unlabeled(
     model: Any,
-    dataset: LabeledSplit,
+    dataset: Any,
     *,
     rows: Sequence[str],
     on_row: Callable[[str, np.ndarray, None], None] | None = None,
@@ -310,7 +308,7 @@ def _once(seen: dict[str, Any], arrays: Sequence[Any], purpose: str, compute: Ca
     return seen[key] if (key := digest.hexdigest()) in seen else seen.setdefault(key, compute())
 
 
-def _groups(dataset: LabeledSplit, chosen: protocol.ScoredRows) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _groups(dataset: Any, chosen: protocol.ScoredRows) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Groups of the train and test rows that are scored; None without groups."""
     train, test = getattr(dataset, "groups_train", None), getattr(dataset, "groups_test", None)
     if train is None or test is None:
@@ -356,9 +354,7 @@ def target_of(dataset: Any) -> Target:
     return given or ("class" if numbers_of(np.asarray(dataset.y_train), "y_train") is None else "number")
 
 
-def _select_raw_features(
-    model: baselines.Model, x_train: Any, y_train: Any, target: Target, seen: dict[str, Any]
-) -> str:
+def _select_raw_features(model: Any, x_train: Any, y_train: Any, target: Target, seen: dict[str, Any]) -> str:
     """Name of the raw features with the best linear probe on held-out train rows (a fifth of each class, or of all)."""
     names = list(model.raw_features(x_train[:2]))
     if len(names) == 1:
@@ -390,7 +386,7 @@ def _select_raw_features(
 
 
 def _embeddings(
-    model: baselines.Model, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, requested: Collection[str]
+    model: Any, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, requested: Collection[str]
 ) -> list[tuple[str, Callable[[], baselines.TrainTest]]]:
     """Name of each table row and a function that computes it, so that only one embedding is in memory at a time."""
     context = baselines.BaselineContext(model, raw, x_train, x_test)
