@@ -16,7 +16,6 @@ from viewsmith.methods.discovery.motif_models import Background, Motif, as_codes
 from viewsmith.methods.discovery.motif_search import WIDTHS, find_motif
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, Alphabet
-from viewsmith.modalities.dna.modality import Letters
 
 
 def as_meme(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int] | None = None) -> str:
@@ -93,11 +92,9 @@ class MotifSearch(Search):
     both_strands: bool = True
 
     @property
-    def letters(self) -> Letters:
-        """The modality of the sequences."""
-        found = modality_of(self.modality)
-        assert isinstance(found, Letters)
-        return found
+    def letters(self) -> Any:
+        """The modality of the sequences, `Letters`."""
+        return modality_of(self.modality)
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""

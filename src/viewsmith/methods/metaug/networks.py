@@ -58,11 +58,6 @@ class ColorSplit(nn.Module):
     In the space "lab" they are the unchanged RGB, L, and ab; in "l-ab" L and ab; in "ydbdr" Y, Db, and Dr.
     """
 
-    mean: Tensor
-    std: Tensor
-    center: Tensor
-    spread: Tensor
-
     def __init__(self, mean: Sequence[float], std: Sequence[float], space: Space = "lab") -> None:
         super().__init__()
         self.lab = space != "ydbdr"
@@ -70,8 +65,9 @@ class ColorSplit(nn.Module):
         if len(mean) != 3 or len(std) != 3:
             raise InputError(f"the views {views} need images of 3 channels, got {len(mean)}")
         center, spread = (_CENTER, _SPREAD) if self.lab else (_YDBDR_CENTER, _YDBDR_SPREAD)
-        for name, values in (("mean", mean), ("std", std), ("center", center), ("spread", spread)):
-            self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
+        self.mean, self.std, self.center, self.spread = (
+            nn.Buffer(torch.tensor(values).view(3, 1, 1), persistent=False) for values in (mean, std, center, spread)
+        )
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Views (B, c, H, W) with c of `channels`, of scaled images (B, 3, H, W), with values of order 1."""

@@ -408,22 +408,16 @@ class ContourStatistics(nn.Module):
     that are loud and that have a pitch. Pitch is the largest autocorrelation above the smallest one of shorter lags.
     """
 
-    window: Tensor
-    mel: Tensor
-    lags: Tensor
-
     def __init__(self, channels: int, length: int, sampling_rate: float, silence: float) -> None:
         super().__init__()
         self.sampling_rate, self.silence = sampling_rate, silence
         self.points = min(2 ** max(3, round(math.log2(SECONDS * sampling_rate))), 2 ** int(math.log2(length)))
         self.n_features = channels * (CONTOURS * (len(QUANTILES) + 5) + 2)
+        self.window = nn.Buffer(torch.hann_window(self.points), persistent=False)
         # Twice as many frequencies as points, so that the autocorrelation does not go around the ends.
-        for name, values in (
-            ("window", torch.hann_window(self.points)),
-            ("mel", mel_filters(BANDS, 2 * self.points, sampling_rate)),
-            ("lags", torch.logspace(math.log2(SHORTEST), math.log2(self.points / 2), LAGS, base=2)),
-        ):
-            self.register_buffer(name, values, persistent=False)
+        self.mel = nn.Buffer(mel_filters(BANDS, 2 * self.points, sampling_rate), persistent=False)
+        lags = torch.logspace(math.log2(SHORTEST), math.log2(self.points / 2), LAGS, base=2)
+        self.lags = nn.Buffer(lags, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Statistics of sound without gaps."""

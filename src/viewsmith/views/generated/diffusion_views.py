@@ -186,9 +186,6 @@ class GeneratedViews(nn.Module):
         (`outliers`), and the mean cosine similarity to their samples.
     """
 
-    drift: Tensor
-    similarity: Tensor
-
     def __init__(
         self,
         generator: ConditionalDiffusion,
@@ -212,8 +209,7 @@ class GeneratedViews(nn.Module):
         self.n_views, self.keep_outliers, self.candidates = n_views, keep_outliers, candidates
         self.labels, self.strengths = labels, strengths
         self.numbers = HostNumbers(rounds=0, trained=0, start_loss=0.0)
-        for name in ("drift", "similarity"):
-            self.register_buffer(name, torch.tensor(0.0))
+        self.drift, self.similarity = nn.Buffer(torch.tensor(0.0)), nn.Buffer(torch.tensor(0.0))
         self.classes = nn.Buffer(torch.zeros(n_classes, n_components))
         self.rows: Rows | None = None
         self.seed = 0
