@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import viewsmith
+from refusals import refusal
 from viewsmith import Contrastive, DiffAug, PiNDA
 from viewsmith.core import rows as row_source
 from viewsmith.core.errors import InputError
@@ -154,9 +155,7 @@ def test_a_truncated_file_is_one_clear_line(name, rows, tmp_path):
     path = tmp_path / name
     np.save(path, rows) if name.endswith("npy") else np.savez(path, X=rows)
     path.write_bytes(path.read_bytes()[:-5000])
-    with pytest.raises(InputError, match="is it damaged") as raised:
-        load_dataset(path, stream=True)
-    assert "\n" not in str(raised.value)
+    assert "is it damaged" in refusal(load_dataset, path, stream=True)
 
 
 def test_infinite_values_are_found_in_every_block(rows, tmp_path):

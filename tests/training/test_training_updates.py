@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from training_toys import BATCH, SEED, D, rows
 
-from viewsmith.core import Batch, InputError, Method, Optimizer, Phase, TrainingError, Update
+from refusals import refusal
+from viewsmith.core import Batch, Method, Optimizer, Phase, TrainingError, Update
 from viewsmith.modalities.dna.networks import SequenceBatchNorm, SequenceCNN
 from viewsmith.training import Trainer
 from viewsmith.training.updates import prepare_update, synchronize_batch_norm
@@ -129,37 +130,30 @@ def test_a_step_with_an_invalid_result_is_refused_in_one_line(step, part):
     assert str(caught.value) == f"the step of update 'learn' of Parts {part}"
 
 
-def refused(call):
-    with pytest.raises(InputError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_an_update_that_trains_nothing_is_refused():
     method = Parts()
     method.encoder.requires_grad_(False)
-    assert "update 'learn' of Parts trains nothing" in refused(lambda: train(method))
-    assert "update 'learn' of Parts trains nothing" in refused(lambda: train(Parts(trains=())))
+    assert "update 'learn' of Parts trains nothing" in refusal(train, method)
+    assert "update 'learn' of Parts trains nothing" in refusal(train, Parts(trains=()))
 
 
 def test_trained_parameters_must_be_part_of_the_method():
     method = Parts()
     update = Update("learn", method.compared, (method.encoder, nn.Linear(2, 2)))
-    assert "parameters that are not part of the method" in refused(lambda: prepare_update(update, method))
+    assert "parameters that are not part of the method" in refusal(prepare_update, update, method)
 
 
 def test_invalid_updates_and_phases_are_refused():
     part, step = nn.Linear(2, 2), lambda batch: None
     one, other = Update("a", step, (part,)), Update("b", step, (part,), interval=3)
     assert Phase("p", 1, [one, other]).updates == [one, other]
-    message = refused(lambda: Phase("p", 1, [one, other, one]))
+    message = refusal(Phase, "p", 1, [one, other, one])
     assert message == "phase 'p' has 'a', 'b', 'a', expected at least one update, each with its own name"
-    assert "phase 'p' has no updates" in refused(lambda: Phase("p", 1, []))
+    assert "phase 'p' has no updates" in refusal(Phase, "p", 1, [])
     for given, name in ((part, "Linear"), (part.weight, "Parameter"), (part.parameters(), "generator")):
-        message = refused(lambda given=given: Update("a", step, given))
+        message = refusal(Update, "a", step, given)
         assert message == f"trains of update 'a' is a {name}, expected a tuple: write trains=(part,)"
-    assert "interval of update 'a' is 0, expected at least 1" in refused(lambda: Update("a", step, (part,), interval=0))
+    assert "interval of update 'a' is 0, expected at least 1" in refusal(Update, "a", step, (part,), interval=0)
 
 
 def test_progress_is_that_of_the_learning_rate():
