@@ -82,12 +82,12 @@ def real_positions(x: Tensor) -> Tensor:
 
 def kmer_frequencies(x: Tensor, k: int = 4) -> Tensor:
     """Frequencies of the C^k words of length k (k-mers) of scaled sequences (B, C, L), in alphabetical order."""
-    known = (x.amax(dim=1) > 0.5) & (x.sum(dim=1) != 0)
+    most, letter = x.max(dim=1)
+    known = (most > 0.5) & (x.sum(dim=1) != 0)
     windows = max(0, x.shape[2] - k + 1)
     n, letters = x.shape[:2]  # `len` would fix the batch of an exported graph
     word = x.new_zeros(n, windows, dtype=torch.int64)
     valid = torch.ones(n, windows, dtype=torch.bool, device=x.device)
-    letter = x.argmax(dim=1)
     for shift in range(k):
         word = letters * word + letter[:, shift : shift + windows]
         valid &= known[:, shift : shift + windows]
@@ -387,20 +387,20 @@ class KmersAndWindows(Features):
         return self.dictionary.block_size(x[:, :, None])
 
     def of_block(self, x: Tensor) -> Tensor:
-        windows = self._windows(x)[:, None]
+        windows, padded = self._windows(x)[:, None], len(x) > 1
         if on_host(x) and not torch.compiler.is_compiling() and len(x):
             # Sequences of one block are often much shorter than the longest of all.
-            x = x[:, :, : int(windows.max()) + self.dictionary.patch[1] - 1]
-        responses = self.dictionary.maps(x[:, :, None])[:, :, 0]  # (B, centers, places)
-        place = torch.arange(responses.shape[2], device=x.device)
-        inside = place < windows
+            longest = int(windows.max())
+            x, padded = x[:, :, : longest + self.dictionary.patch[1] - 1], int(windows.min()) < longest
+        responses = self.dictionary.maps(x[:, :, None])[:, :, 0].mT  # (B, places, centers), in order in memory
+        place = torch.arange(responses.shape[1], device=x.device)
         number = torch.arange(self.bins, device=x.device)
         first, last = number * windows // self.bins, -(-(number + 1) * windows // self.bins)
         # Bins of fewer windows than bins overlap, as those of adaptive pooling.
         in_bin = ((place[:, None] >= first[:, None]) & (place[:, None] < last[:, None])).to(responses.dtype)
-        means = responses @ (in_bin / in_bin.sum(1, keepdim=True))
-        largest = (responses * inside[:, None] if len(x) > 1 else responses).amax(2)
-        return torch.cat([kmer_frequencies(x, self.k), means.mT.flatten(1), largest], dim=1)
+        means = (in_bin / in_bin.sum(1, keepdim=True)).mT.contiguous() @ responses
+        largest = (responses * (place < windows)[..., None] if padded else responses).amax(1)
+        return torch.cat([kmer_frequencies(x, self.k), means.flatten(1), largest], dim=1)
 
     def _windows(self, x: Tensor) -> Tensor:
         """Number of windows in each sequence without its padding, at least 1, (B,)."""
