@@ -111,8 +111,8 @@ def test_tables_with_names_of_channel_files(plate):
     assert load_dataset(plate / "images", **options).y.tolist() == ["v", "w", "u", ""]
 
 
-def test_a_line_joins_a_text_table_and_its_labels(tmp_path, monkeypatch):
-    """Samples in the columns of a table, or in its rows; the line runs as it stands."""
+def test_labels_of_a_table_are_in_another(tmp_path, monkeypatch, capsys, recwarn):
+    """Of its rows by a column of names; where its columns are samples, the line runs as it stands."""
     monkeypatch.chdir(tmp_path)
     x = pd.DataFrame(
         rng.integers(0, 9, (6, 12)), index=[f"otu{i}" for i in range(6)], columns=[f"s{i}" for i in range(12)]
@@ -121,16 +121,33 @@ def test_a_line_joins_a_text_table_and_its_labels(tmp_path, monkeypatch):
     x.T.to_csv("samples.csv", index_label="name")
     y = pd.DataFrame({"#SampleID": x.columns, "pH": range(12), "site": list("abba") * 3})
     y.iloc[::-1].to_csv("map.tsv", sep="\t", index=False)
-    assert "the column of the labels, too: --label #SampleID or pH or site" in refusal(
-        load_dataset, "otus.txt", labels="map.tsv"
-    )
-    for name, place in (("otus.txt", "its columns are samples, by #SampleID"), ("samples.csv", "told by name")):
-        message = refusal(load_dataset, name, labels="map.tsv", label="site")
-        assert place in message
-        exec(message.partition('python -c "')[2].partition('", and give ')[0], {})
-        out = message.partition('", and give ')[2].split()[0]
-        data = load_dataset(out, label="site", drop=[pd.read_csv(out).columns[0]])
+    for name in ("otus.txt", "samples.csv"):
+        assert "without the column of the labels: --label #SampleID or pH or site" in refusal(
+            load_dataset, name, labels="map.tsv"
+        )
+    message = refusal(load_dataset, "otus.txt", labels="map.tsv", label="site")
+    assert "its columns are samples, by #SampleID" in message
+    exec(message.partition('python -c "')[2].partition('", and give ')[0], {})
+    out = message.partition('", and give ')[2].split()[0]
+    found = [load_dataset(out, label="site", drop=[pd.read_csv(out).columns[0]])]
+    pd.read_csv("samples.csv").to_parquet("samples.parquet")
+    found += [load_dataset(name, labels="map.tsv", label="site") for name in ("samples.csv", "samples.parquet")]
+    assert "the labels of map.tsv are told by name" in capsys.readouterr().err
+    for data in found:
         assert data.y.tolist() == y.site.tolist()
         np.testing.assert_array_equal(data.x, x.T.to_numpy())
+    again = load_dataset("samples.csv", labels="map.tsv", schema=data.schema)
+    assert again.y.tolist() == y.site.tolist()
+    assert load_dataset("samples.csv", schema=data.schema).y is None
+    grouped = load_dataset("samples.csv", labels="map.tsv", label="pH", groups="site", target="number")
+    assert grouped.groups.tolist() == y.site.tolist() and grouped.y.tolist() == list(range(12))
+    y.iloc[:9].to_csv("fewer.csv", index=False)
+    recwarn.clear()
+    assert load_dataset("samples.csv", labels="fewer.csv", label="site", few_labels=True).y[9:].tolist() == [""] * 3
+    assert any("has no row of 3 rows of 12, such as s9" in str(w.message) for w in recwarn)
+    assert "map.tsv has no column kind; its columns are" in refusal(
+        load_dataset, "samples.csv", labels="map.tsv", label="kind"
+    )
     pd.DataFrame({"id": ["u", "v"], "site": ["a", "b"]}).to_csv("others.csv", index=False)
-    assert "leave labels out" in refusal(load_dataset, "otus.txt", labels="others.csv", label="site")
+    for name in ("otus.txt", "samples.csv"):
+        assert "have no column with the same names" in refusal(load_dataset, name, labels="others.csv", label="site")

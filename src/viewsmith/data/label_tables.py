@@ -242,42 +242,62 @@ def table_options(request: DataOptions) -> dict[str, Any]:
     return {} if label is None else {"columns": None, "one_hot": {}, "drop": [], "label": label}
 
 
+def with_labels(frame: Any, request: DataOptions, source_name: str) -> tuple[Any, str]:
+    """A table with the columns of labels and groups that a given one has for its rows, by one column of names in each,
+    and this column; InputError with the line that joins them where the names are those of its columns."""
+    check_named(request)
+    ((file, table),) = tables(request, None)
+    wanted = {request.or_fitted(option) for option in ("label", "groups")} - {None}
+    if lacking := sorted(wanted - {*table.columns} - {*frame.columns}):
+        raise InputError(f"{file} has no column {one_line(lacking[0], 40)}; its columns are {name_list(table.columns)}")
+    found: dict[str, np.ndarray] = {}
+    for name in frame.columns:
+        names = frame[name].astype(str).tolist()
+        numbers = frame[name].dtype.kind in "fbiu"  # which are names in columns of one name alone
+        if len(set(names)) == len(names) and (not numbers or name in table.columns):
+            rows = _rows_of(names, table, file, partly=True)
+            if rows is not None and 2 * (rows >= 0).sum() >= min(len(names), len(table)):
+                found[name] = rows
+    if not found:
+        way = joining(Path(source_name), request)
+        raise InputError(
+            f"{source_name} and {file} have no column with the same names" + (f"; {way}" if way else ": expected one")
+        )
+    key, rows = max(found.items(), key=lambda each: (each[1] >= 0).sum())
+    say(f"{source_name}: the labels of {file} are told by {one_line(key, 40)}")
+    if without := int((rows < 0).sum()):
+        missing = one_line(frame[key].iloc[int((rows < 0).argmax())], 60)
+        warn(f"{file} has no row of {pluralize(without, 'row')} of {len(rows):,}, such as {missing}")
+    taken = {name: table[name].reindex(rows).to_numpy() for name in wanted & {*table.columns}}
+    return frame.assign(**taken), str(key)
+
+
 def joining(path: Path, request: DataOptions) -> str:
-    """The line that writes a text table with a column that another table has for its rows, or for its columns, which
-    then are the samples; empty where no column has the names of either."""
+    """The line that exchanges rows and columns of a text table whose columns are samples, and adds what another table
+    has for these; empty where no column of that has their names."""
     import pandas as pd
 
     file, wanted = request.labels, request.label or request.groups
-    assert file is not None
     try:
-        marks = [text.separator for each in (path, file) if (text := lines_of_text(each)) is not None]
-        table = pd.read_csv(path, sep=marks[0], dtype=str, nrows=MOST_ROWS)
-        labels = pd.read_csv(file, sep=marks[1], dtype=str)
-    except Exception:  # what is no table; the message has no line then
+        marks = [text.separator for each in (path, file) if each and (text := lines_of_text(each)) is not None]
+        samples = set(pd.read_csv(path, sep=marks[0], dtype=str, nrows=MOST_ROWS).columns)
+        labels = pd.read_csv(str(file), sep=marks[1], dtype=str)
+    except Exception:  # what is no text; the message has no line then
         return ""
-    if wanted not in labels.columns:
-        known = " or ".join(one_line(name, 40) for name in labels.columns[:8])
-        return f"give the column of the labels, too: --label {known}"
-    named = {key: set(labels[key].dropna()) for key in labels.columns if key != wanted and labels[key].is_unique}
-    found: list[tuple[int, str, str | None]]
-    found = [(len(names & set(table.columns)), key, None) for key, names in named.items()]
-    found += [(len(names & set(table[own].dropna())), key, str(own)) for key, names in named.items() for own in table]
-    number, key, own = max(found, key=lambda each: each[0], default=(0, "", None))
+    keys = [key for key in labels.columns if key != wanted and labels[key].is_unique]
+    key = max(keys, key=lambda name: len(samples & set(labels[name])), default="")
     out = f"{path.name.split('.')[0]}_labeled.csv"
-    texts = {str(each) for each in (path, file, key, own, wanted, out, *marks)}
-    if 2 * number < min(len(labels), max(table.shape)) or any(set(text) & set("'\"$`\\!\n\r") for text in texts):
+    texts = {str(each) for each in (path, file, key, wanted, out, *marks)}
+    named = len(samples & set(labels[key])) if key else 0
+    if 2 * named < min(len(labels), len(samples)) or any(set(text) & set("'\"$`\\!\n\r") for text in texts):
         return ""
     code = (
-        f"import pandas as pd; y = pd.read_csv('{file}', sep={marks[1]!r}, dtype=str).set_index('{key}')"
-        f"[['{wanted}']]; x = pd.read_csv('{path}', sep={marks[0]!r}, "
+        f"import pandas as pd; y = pd.read_csv('{file}', sep={marks[1]!r}, dtype=str)"
+        f".set_index('{key}')[['{wanted}']]; "
+        f"x = pd.read_csv('{path}', sep={marks[0]!r}, index_col=0); "
+        f"x[x.columns.intersection(y.index)].T.join(y).to_csv('{out}', index_label='{key}')"
     )
-    if own is None:
-        code += "index_col=0); x[x.columns.intersection(y.index)].T.join(y)"
-        said = f"its columns are samples, by {one_line(key, 40)} of {file}"
-    else:
-        code += f"dtype={{'{own}': str}}).join(y, on='{own}')"
-        said = f"its rows are told by {one_line(own, 40)}"
-    code += f".to_csv('{out}'" + (f", index_label='{key}')" if own is None else ", index=False)")
+    said = f"its columns are samples, by {one_line(key, 40)} of {file}"
     return f'{said}: python -c "{code}", and give {out} --label {quoted(wanted)}'
 
 

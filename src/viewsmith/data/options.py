@@ -47,10 +47,11 @@ class DataOptions(ModelDataOptions):
 
     It is never a feature. Of FASTA files a key or part of the headers."""
     labels: Annotated[Path | None, Flag("FILE")] = None
-    """Labels of a FASTA file, name and label in two columns; a table of recordings or images; or a map of a scene.
+    """Labels of a FASTA file, name and label in two columns; a table of samples; or a map of a scene.
 
     The columns are separated by a tab or a comma. A table of recordings or images has a column of file names, or of a
-    part of these such as the well, and others, which `label` and `groups` name; the one in their folder is found. With
+    part of these such as the well, and others, which `label` and `groups` name; the one in their folder is found. One
+    of the rows of a table has a column of the same names as one of these. With
     `masks` it may have a row for each object, with the number of the object. For moments of recordings it has begins
     and ends; or it is a folder with a file for each recording (Audacity, Raven, Praat). A map is an image of the size
     of a scene whose whole numbers are the classes of its tiles, 0 where there is none; or polygons (.geojson), of

@@ -17,11 +17,10 @@ from viewsmith.core.registry import Entry, Normalization, declare, entries, find
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import TEST_FRACTION, Dataset, Split, Tiles, split_by_groups, split_by_label
 from viewsmith.data.label_maps import split_fields
-from viewsmith.data.label_tables import joining
 from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
 from viewsmith.data.layouts import refuse_table_of_recordings
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, SUFFIXES, TEXT_TABLES, config_of
+from viewsmith.data.places import BUILTIN, SUFFIXES, config_of
 from viewsmith.data.readers.arrays import read_builtin
 from viewsmith.data.reading import FileContents, find_reader, is_table, read_once
 from viewsmith.modalities.base import Modality, find_modality, modality_of
@@ -226,6 +225,7 @@ def _check_options(name: str, request: DataOptions, chosen: Entry | None) -> Non
     of_recordings = {"time", "recording", "length", "step", "rate", "channels"}
     if chosen is not None and chosen.tag("table"):
         takes |= {"series": of_recordings, "spectra": {"time"}}.get(request.modality or "", set())
+        takes |= {"labels"} if request.modality not in ("series", "images") else set()
     nouns |= {option: ["a table of recordings (--modality series)"] for option in ("time", "recording")}
     for option, known in nouns.items():
         value = getattr(request, option)
@@ -240,11 +240,6 @@ def _check_options(name: str, request: DataOptions, chosen: Entry | None) -> Non
                 own = "" if option != "labels" else ", or give the column that has them (--label COLUMN)"
                 kind = "a built-in data set" if chosen is None else chosen.tag("noun")
                 way = f"leave {option} out{own}"
-                texts = (
-                    chosen is not None and not request.schema and not {*TEXT_TABLES}.isdisjoint(chosen.tag("endings"))
-                )
-                if option == "labels" and texts:
-                    way = joining(Path(name), request) or way
                 raise InputError(f"{name} is {kind}, on which {fault}; {way}")
             raise InputError(f"{name} is not {' or '.join(names)}, so {fault}; leave {option} out")
 

@@ -26,6 +26,7 @@ from viewsmith.core.errors import (
 from viewsmith.core.registry import Impute
 from viewsmith.core.rows import RowSource
 from viewsmith.data.dataset import split_groups, split_indices
+from viewsmith.data.label_tables import with_labels
 from viewsmith.data.labels import (
     group_names,
     labels_of,
@@ -298,7 +299,7 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
         shape = (opened.metadata.num_rows, opened.metadata.num_columns)
         # The encoder of a mixed table needs its columns as a whole, and so do recordings, spectra and images.
         rows = request.modality in (None, "vectors") and request.table is None
-        stays = rows and request.streams(shape) and 0 not in shape
+        stays = rows and request.labels is None and request.streams(shape) and 0 not in shape
         frame = (next(opened.iter_batches(HEAD_ROWS)) if stays else opened.read()).to_pandas()
     columns = [str(column) for column in frame.columns]
     check_unique(columns, f"{path} has columns with equal names", RENAME)
@@ -327,6 +328,10 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
 
 def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """What is read of a table, by the options."""
+    if request.labels is not None and request.modality not in ("series", "images"):
+        frame, key = with_labels(frame, request, source_name)
+        if request.schema is None and key not in {*request.drop, *request.one_hot, *(request.columns or {})}:
+            request = dataclasses.replace(request, drop=(*request.drop, key))
     if request.modality == "series":
         from viewsmith.data.readers.signals import recordings_of_table
 
