@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import os
 import subprocess
 import sys
@@ -82,3 +83,14 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
     """Content and modification time of every file in a folder and its subfolders."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Content of the files of a view cache, without those of its generator."""
+    return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    """Metrics of a run but for the seconds."""
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import call, files, good
+from cli_tools import call, files, good, metrics
 
 import viewsmith
 from viewsmith.core.errors import printable
@@ -35,11 +35,6 @@ def parameters(run):
 
 def model_bytes(run):
     return (run / "model.safetensors").read_bytes()
-
-
-def metrics(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
 def test_features_of_linear_contrast_and_their_options_by_name(tmp_path):

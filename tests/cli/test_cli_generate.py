@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from cli_tools import call, files, good
+from cli_tools import call, contents, files, good
 from PIL import Image
 
 from viewsmith.data.view_cache import ViewCacheFolder
@@ -112,11 +112,6 @@ def test_blocks_that_no_shard_has_made_are_generated(made, data, tmp_path):
 def test_refused_commands_write_no_files(data, tmp_path, options, part):
     assert call("generate", data / "given.npz", "--out", tmp_path / "cache", *options).refused(part)
     assert not (tmp_path / "cache").exists()
-
-
-def contents(folder):
-    """Content of the files of a view cache, without those of its generator."""
-    return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
 
 
 FILES = [("view_cache.json", 0), ("levels.safetensors", 0), ("blocks/000000.safetensors", 0), ("manifest.csv", 4)]

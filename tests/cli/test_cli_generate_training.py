@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from cli_tools import call, files, good
+from cli_tools import call, contents, good
 
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.modalities import modality_of
@@ -65,11 +65,6 @@ def whole(tmp_path_factory, data):
     result = good(*command(data, folder / "cache"))
     assert "4 epochs of the encoder and 2 of the generator" in result.err
     return contents(folder / "cache")
-
-
-def contents(folder):
-    """Content of the files of a view cache, without those of its generator."""
-    return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
 
 
 @pytest.mark.parametrize("after", [2, 5])  # in the encoder's training, and in the generator's

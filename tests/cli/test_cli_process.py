@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_forked import as_program
-from cli_tools import ENVIRONMENT, MODULE, Result, call, files, good, process
+from cli_tools import ENVIRONMENT, MODULE, Result, call, files, good, metrics, process
 
 from cases import slow
 from viewsmith.cli.errors import show_warning
@@ -22,11 +22,6 @@ from viewsmith.core import __version__
 FIT = ("fit", "digits", "--epochs", 20, "--set", "hidden=64", "--set", "n_components=32", "--out")
 WEIGHTS = "model.safetensors"
 SCRIPT = (str(Path(sys.executable).with_name("viewsmith")),)
-
-
-def metrics(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
 def same(run, other):

@@ -5,16 +5,9 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
+from crl_tac_toys import randomized
 from viewsmith.networks import CropScores, ImageScores, SequenceScores
-
-
-def randomized(network):
-    torch.manual_seed(0)
-    for weight in network.parameters():
-        nn.init.normal_(weight, std=0.3)
-    return network
 
 
 def dna(lengths, padded):

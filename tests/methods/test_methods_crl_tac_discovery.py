@@ -10,6 +10,7 @@ from crl_tac_processes import M, batch, crl_tac, samples
 from test_methods_crl_tac import slow_projections, steps
 
 import viewsmith
+from crl_tac_toys import overlap
 from located_discs import noise, with_discs
 from refusals import refusal
 from slow_info_max import slow_sampled
@@ -28,13 +29,6 @@ pytestmark = pytest.mark.usefixtures("small_searches")
 
 VIEWS = torch.tensor([[top, left, 8.0, 8.0] for top in (0.0, 4.0, 8.0) for left in (0.0, 4.0)])
 QUICK = {"epochs": 8, "batch_size": 32, "random_state": 0}
-
-
-def overlap(a, b):
-    """Intersection over union of two boxes (top, left, height, width)."""
-    down = max(0.0, min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0]))
-    across = max(0.0, min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1]))
-    return down * across / (a[2] * a[3] + b[2] * b[3] - down * across)
 
 
 def test_the_distribution_of_known_places_against_a_loop():

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from crl_tac_toys import overlap
 from viewsmith.methods.crl_tac import locations
 from viewsmith.methods.crl_tac.transforms import Crops, Windows
 
@@ -15,36 +16,27 @@ def crops(**options):
     return Crops(40, 36, crop=12, stride=4, **options)
 
 
-def slow_overlap(a, b):
-    """Intersection over union of two boxes."""
-    high = max(0.0, min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0]))
-    wide = max(0.0, min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1]))
-    return high * wide / (a[2] * a[3] + b[2] * b[3] - high * wide)
-
-
 def slow_locate(p, boxes, n, limit):
     """`locate_boxes` of one sample, one box after another: a list of (box, probability)."""
     m, found, free = len(p), [], set(range(len(p)))
     if math.exp(-sum(q * math.log(q) for q in p if q > 0)) > limit:
         return []
     while len(found) < n and free:
-        expected = {i: sum(p[j] * slow_overlap(boxes[i], boxes[j]) for j in free) for i in free}
+        expected = {i: sum(p[j] * overlap(boxes[i], boxes[j]) for j in free) for i in free}
         peak = min(free, key=lambda i: (-expected[i], i))
-        near = [
-            j for j in free if boxes[j][2:] == boxes[peak][2:] and slow_overlap(boxes[j], boxes[peak]) >= locations.SAME
-        ]
+        near = [j for j in free if boxes[j][2:] == boxes[peak][2:] and overlap(boxes[j], boxes[peak]) >= locations.SAME]
         total = sum(p[j] for j in near)
         box = [sum(p[j] * boxes[j][k] for j in near) / total for k in range(4)] if total else boxes[peak]
-        if any(slow_overlap(box, earlier) > locations.APART for earlier, _ in found):
+        if any(overlap(box, earlier) > locations.APART for earlier, _ in found):
             box = boxes[peak]
-        here = [j for j in range(m) if slow_overlap(box, boxes[j]) >= locations.SAME]
+        here = [j for j in range(m) if overlap(box, boxes[j]) >= locations.SAME]
         same = [j for j in here if j in free]
         highest = max((p[j] for j in same), default=0)
         rises = highest > 0 and highest >= locations.CLEAR * sorted(p)[(m - 1) // 2]
         if found and not (rises and highest == max(p[j] for j in here)):
             break
         found.append((box, sum(p[j] for j in same) / sum(p[j] for j in free)))
-        free = {j for j in free if slow_overlap(box, boxes[j]) <= locations.APART}
+        free = {j for j in free if overlap(box, boxes[j]) <= locations.APART}
     return found
 
 
@@ -90,7 +82,7 @@ def test_views_are_near_each_other_if_they_overlap(monkeypatch, limit):
     monkeypatch.setattr("viewsmith.methods.crl_tac.locations.MAX_OVERLAPS", limit)
     boxes = crops(scales=(1.0, 0.8), flip=True).boxes(torch.zeros(1))[0]
     near = locations.near_views(boxes)
-    expected = [[slow_overlap(a, b) >= locations.NEAR for b in boxes.tolist()] for a in boxes.tolist()]
+    expected = [[overlap(a, b) >= locations.NEAR for b in boxes.tolist()] for a in boxes.tolist()]
     assert near.dtype is torch.bool and near.tolist() == expected
     assert near.diagonal().all() and 0.05 < near.double().mean() < 0.95
 
@@ -100,7 +92,7 @@ def test_expected_overlaps_equal_a_slow_loop_in_parts_of_any_size(monkeypatch, s
     boxes = torch.rand(1 if shared else 3, 9, 4, generator=torch.Generator().manual_seed(0)).double() + 0.05
     p = peaked(3, 9, torch.float64)
     expected = [
-        [sum(p[row, j] * slow_overlap(own[i].tolist(), own[j].tolist()) for j in range(9)).item() for i in range(9)]
+        [sum(p[row, j] * overlap(own[i].tolist(), own[j].tolist()) for j in range(9)).item() for i in range(9)]
         for row, own in enumerate(boxes.expand(3, -1, -1))
     ]
     for limit in (1, 40, 2**22):

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from cases import covering, slow
+from crl_tac_toys import randomized
 from refusals import refusal
 from viewsmith.methods.crl_tac.scores import CropScores, MaskScores, PositionScores
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
@@ -285,13 +286,6 @@ def scorers():
         (FAMILIES["masks"], MaskScores(10, 6)),
         (FAMILIES["windows"], PositionScores()),
     ]
-
-
-def randomized(network):
-    torch.manual_seed(0)
-    for weight in network.parameters():
-        nn.init.normal_(weight, std=0.3)
-    return network
 
 
 @pytest.mark.parametrize("number", range(4))
