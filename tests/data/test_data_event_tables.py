@@ -115,7 +115,7 @@ def test_labels_without_events_or_without_a_column_are_refused(songs):
     assert "empty has no file with the events of a recording: expected one for each, such as a.txt" in message
     file.with_name("t.csv").write_text("a,b\n1,2\n2,3\n")
     message = refusal(load_dataset, file.with_name("t.csv"), labels=file)
-    assert "is a .csv table, on which labels=" in message and "--label file or start or end or call" in message
+    assert "no effect without the column of the labels: --label file or start or end or call" in message
 
 
 def test_a_table_in_the_folder_and_one_with_a_row_for_each(songs):
