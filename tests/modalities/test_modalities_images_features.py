@@ -1,5 +1,7 @@
 """Features of images: dictionaries of several sizes of patches, statistics of channels and small pixels."""
 
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch.nn.functional as F
 
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.images.features import ImagePatches, as_pixels, channel_statistics, shrinks_by, unit_of
+from viewsmith.modalities.images.modality import Images
 from viewsmith.networks import PartContext
 
 
@@ -112,3 +115,21 @@ def test_from_twice_128_pixels_on_images_are_shrunk_first(shape, sides, by):
 def test_no_size_of_patches_is_refused():
     with pytest.raises(InputError, match=r"sizes is empty, expected the sides of patches in pixels, such as 6"):
         ImagePatches(PartContext((16, 16), 1), sizes=())
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_raw_features_of_large_images_are_means_of_their_pixels(dtype):
+    x = np.random.default_rng(0).integers(0, 255, (3, 128, 96, 2)).astype(dtype)
+    images, layer = Images(), None
+    if dtype == "float32":
+        layer = types.SimpleNamespace(dtype=dtype, low=torch.tensor([3.0, 5.0]), span=torch.tensor([200.0, 250.0]))
+    ((name, found),) = images.raw_features(x, layer).items()
+    means = x.astype(np.float64).reshape(3, 64, 2, 48, 2, 2).mean((2, 4))
+    low, span = (0, 255) if layer is None else (layer.low.numpy(), layer.span.numpy())
+    np.testing.assert_allclose(found, ((means - low) / span).reshape(3, -1), rtol=1e-4, atol=1e-6)
+    assert name.endswith(", averaged to 64 x 48")
+    small = x[:, :20, :30]
+    ((name, found),) = images.raw_features(small, layer).items()
+    np.testing.assert_allclose(found, ((small - np.float32(low)) / span).reshape(3, -1), rtol=1e-6)
+    near = images.neighbor_features(torch.from_numpy(x).float().permute(0, 3, 1, 2))
+    np.testing.assert_allclose(near.view(3, 2, 64, 48).permute(0, 2, 3, 1), means, rtol=1e-5)

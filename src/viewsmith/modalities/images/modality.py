@@ -31,6 +31,7 @@ MOST_CHANNELS = 500
 DEEP = ("uint16", "float32")  # types of images beside uint8
 SHOWN = 6  # channels that a report shows beside the samples
 BLOCK = 256  # images whose pixels are averaged at once
+RAW_SIDE = 64  # pixels of the longer side of images as raw features: with all of them a probe takes many minutes
 EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
 
@@ -183,6 +184,22 @@ def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray
     # In blocks: floats of all images at once would take several times their memory.
     found = [torch.nn.functional.adaptive_avg_pool2d(block.float() / scale, size) for block in pixels.split(BLOCK)]
     return torch.cat(found).flatten(1).double().numpy()
+
+
+def _raw_size(size: Sequence[int]) -> tuple[int, int]:
+    """Height and width of images as raw features: the longer side has at most `RAW_SIDE` pixels."""
+    scale = min(1, RAW_SIDE / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def _averaged(x: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Images (b, h, w, C) float32 as means of their pixels, of another height and width."""
+    import torch
+
+    if x.shape[1:3] == size:
+        return x
+    pixels = torch.from_numpy(x).permute(0, 3, 1, 2)
+    return torch.nn.functional.adaptive_avg_pool2d(pixels, size).permute(0, 2, 3, 1).numpy()
 
 
 def _check_type(dtype: Any, row_shape: Sequence[int] | None, estimator: Any) -> None:
@@ -338,11 +355,16 @@ class Images(Modality):
         return sigma * layer.scale[:, None, None]
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
-        if not hasattr(layer, "dtype"):
-            return {"pixels / 255": rows.reshape(len(rows), -1).astype(np.float32) / 255}
-        low, span = layer.low.cpu().numpy(), layer.span.cpu().numpy()
-        unit = ((rows if rows.ndim == 4 else rows[..., None]).astype(np.float32) - low) / span
-        return {"pixels in the range of their channel": unit.reshape(len(rows), -1)}
+        plain, channels = not hasattr(layer, "dtype"), self.channels(rows.shape[1:])
+        low, span = (0, 255) if plain else (layer.low.cpu().numpy(), layer.span.cpu().numpy())
+        name = "pixels / 255" if plain else "pixels in the range of their channel"
+        height, width = size = _raw_size(rows.shape[1:3])
+        found = np.empty((len(rows), height, width, channels), np.float32)
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK].reshape(-1, *rows.shape[1:3], channels).astype(np.float32)
+            found[start : start + BLOCK] = (_averaged(block, size) - low) / span
+        name += f", averaged to {height} x {width}" if size != rows.shape[1:3] else ""
+        return {name: found.reshape(len(rows), -1)}
 
     def drawn(self, samples: np.ndarray) -> np.ndarray:
         return samples if is_photograph(samples.shape[1:], samples.dtype) else composites(samples)
@@ -391,7 +413,10 @@ class Images(Modality):
         return [(_small_pixels(samples, scale=scale), _small_pixels(transformed, scale=scale))]
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        return x.flatten(1)
+        import torch
+
+        size = _raw_size(x.shape[2:])
+        return (x if size == x.shape[2:] else torch.nn.functional.adaptive_avg_pool2d(x, size)).flatten(1)
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> PixelLatents:
         from viewsmith.modalities.images.pixels import PixelLatents
