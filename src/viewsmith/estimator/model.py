@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.registry import find, get, names
 from viewsmith.core.samples import Rows, mapped
 from viewsmith.core.schedule import Method, Optimizer
@@ -94,8 +95,9 @@ def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
 
     def of(rows: Rows) -> np.ndarray:
         starts = range(0, len(rows), BLOCK)
+        starts_told = with_progress(starts, "features", len(starts), "blocks", told=TOLD)
         with torch.no_grad():
-            return np.concatenate([features(rows[start : start + BLOCK]).cpu().numpy() for start in starts])
+            return np.concatenate([features(rows[start : start + BLOCK]).cpu().numpy() for start in starts_told])
 
     return [of(rows), *(of(shrunken_rows(model.samples(other), by)) for other in others)]
 

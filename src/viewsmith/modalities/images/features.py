@@ -35,7 +35,7 @@ from viewsmith.networks.features import (
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SMALL = 8  # pixels of a side of the small image
 PIXELS = 100_000  # of which the principal channels are found
-DETAIL = 8 / 3  # times the largest size that patches see: 128 pixels
+DETAIL = 2  # times the largest size that patches see: 96 pixels
 
 
 def shrinks_by(row_shape: Sequence[int], options: Mapping[str, Any]) -> int:
