@@ -106,7 +106,13 @@ def test_large_images_are_reduced_for_patches_to_every_side():
 
 @pytest.mark.parametrize(
     ("shape", "sides", "by"),
-    [((191, 150, 3), (24, 48), 1), ((100, 192, 3), (24, 48), 2), ((330, 330), (32, 64), 2), ((400, 400), (), 1), ((5, 9000), (24, 48), 1)],
+    [
+        ((191, 150, 3), (24, 48), 1),
+        ((100, 192, 3), (24, 48), 2),
+        ((330, 330), (32, 64), 2),
+        ((400, 400), (), 1),
+        ((5, 9000), (24, 48), 1),
+    ],
 )
 def test_from_four_times_the_largest_size_of_patches_on_images_are_shrunk_first(shape, sides, by):
     assert shrinks_by(shape, {"reduced_to": sides}) == by
