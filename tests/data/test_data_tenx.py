@@ -12,6 +12,7 @@ import scipy.sparse
 
 from refusals import refusal
 from viewsmith.data import load_dataset
+from viewsmith.data.readers import h5ad
 
 NAMES = ["G0", "G1", "G1", "G1-1", "G1", *(f"G{i}" for i in range(5, 30))]
 CELLS = [f"{letters}-1" for letters in ("".join(np.random.default_rng(i).choice(list("ACGT"), 14)) for i in range(60))]
@@ -161,3 +162,18 @@ def test_refusals(tmp_path, counts):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["x"] = 3
     assert "without counts of 10x" in refusal(load_dataset, tmp_path / "other.h5")
+
+
+@pytest.mark.parametrize("write", [folder, hdf5])
+def test_large_counts_stay_sparse(tmp_path, counts, write):
+    path = write(tmp_path / "t.h5" if write is hdf5 else tmp_path / "t", counts)
+    dense, found = load_dataset(path).x_train, load_dataset(path, stream=True).x_train
+    assert found.sparse(0, 1).nnz <= dense.shape[1] and isinstance(dense, np.ndarray)
+    np.testing.assert_array_equal(np.asarray(found), dense)
+    np.testing.assert_array_equal(found[np.array([3, 1])], dense[[3, 1]])
+
+
+def test_counts_that_do_not_fit_stay_sparse(tmp_path, counts, monkeypatch):
+    path = hdf5(tmp_path / "t.h5", counts)
+    monkeypatch.setattr(h5ad, "memory_limit", lambda: 4 * counts.shape[0] * counts.shape[1] - 1)
+    assert load_dataset(path).x_train.sparse(0, 1) is not None

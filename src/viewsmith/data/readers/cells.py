@@ -13,7 +13,7 @@ from viewsmith.core.errors import InputError, name_list, one_line, pluralize, re
 from viewsmith.core.rows import check_size
 from viewsmith.data.label_tables import check_named, column_of, table_of_names
 from viewsmith.data.options import DataOptions
-from viewsmith.data.readers.h5ad import column_order, try_attributes
+from viewsmith.data.readers.h5ad import column_order, rows_of_sparse, try_attributes
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.unread import refuse
 from viewsmith.modalities.vectors.counts import genes_in_rows, names_of_genes
@@ -154,9 +154,7 @@ def counts_of_cells(
     order = column_order(names, request.schema, source_name)
     if order is not None:
         counts, names = counts[:, order], [names[i] for i in order]
-    size = f"{source_name}, {counts.shape[0]:,} x {counts.shape[1]:,} values,"
-    check_size(4 * counts.shape[0] * counts.shape[1], size, "keep fewer genes or cells, or save it as .h5ad")
-    x = counts.astype(np.float32).toarray()
+    x = rows_of_sparse(counts, request, source_name, "keep fewer genes or cells, or save it as .h5ad")
     check_named(request)
     label, groups = request.or_fitted("label"), request.or_fitted("groups")
     table: Any = obs

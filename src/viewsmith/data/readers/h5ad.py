@@ -5,6 +5,7 @@ Some damage to a file crashes HDF5 or keeps it in an endless loop, so a file is 
 
 import contextlib
 import dataclasses
+import math
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from scipy import sparse
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, require, suggest
 from viewsmith.core.files import atomic_path, target_of
-from viewsmith.core.rows import AnyRows, RowSource, check_size
+from viewsmith.core.rows import AnyRows, RowSource, SparseRows, check_size, memory_limit
 from viewsmith.data.layouts import transposing
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import file_of
@@ -405,6 +406,18 @@ def _by_columns(values: Any, order: np.ndarray | None, source_name: str) -> np.n
             block = sparse.csc_array(stored, (n, len(stored[2]) - 1))
             x[:, target] = block[:, columns[target] - start].toarray()
     return x
+
+
+def rows_of_sparse(matrix: Any, request: DataOptions, source_name: str, advice: str) -> AnyRows:
+    """Rows of a sparse matrix in memory as float32: dense; sparse if `stream` says so, or if dense ones do not fit."""
+    limit = memory_limit() or math.inf
+    if not request.shared and (request.stream or 4 * math.prod(matrix.shape) > limit):
+        rows = matrix.tocsr().astype(np.float32)
+        rows.sum_duplicates()
+        return SparseRows(rows, source_name)
+    check_size(4 * matrix.shape[0] * matrix.shape[1], _size(source_name, *matrix.shape), advice)
+    dense: np.ndarray = matrix.astype(np.float32).toarray()
+    return dense
 
 
 def _size(source_name: str, n: int, d: int) -> str:
