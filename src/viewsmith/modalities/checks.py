@@ -140,10 +140,9 @@ def check_finite(
     # Counts by column, over blocks of rows.
     infinite, missing, too_large = 0, 0, True
     for stored in x.stored_blocks() if isinstance(x, RowSource) else [x]:
-        sparse = not isinstance(stored, np.ndarray)
-        if sparse and np.isfinite(stored.data).all():
+        if not isinstance(stored, np.ndarray) and np.isfinite(stored.data).all():
             continue
-        block = stored.toarray() if sparse else stored
+        block = stored if isinstance(stored, np.ndarray) else stored.toarray()
         with np.errstate(over="ignore"):
             single = block.astype(np.float32, copy=False)
         if np.isfinite(single).all():
