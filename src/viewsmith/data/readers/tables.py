@@ -292,7 +292,7 @@ def say_above(above: int, first: object, source_name: str) -> None:
 def read_parquet(path: Path, request: DataOptions) -> FileContents:
     """Parquet file; an index that pandas stored in it is not a column."""
     require("pyarrow", "parquet", "reading parquet files")
-    from pyarrow import parquet
+    from pyarrow import default_memory_pool, parquet
 
     with reading(str(path), "a parquet file"), path.open("rb") as file:
         opened = parquet.ParquetFile(file)
@@ -301,9 +301,10 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
         rows = request.modality in (None, "vectors") and request.table is None
         stays = rows and request.labels is None and request.streams(shape) and 0 not in shape
         frame = (next(opened.iter_batches(HEAD_ROWS)) if stays else opened.read()).to_pandas()
+    default_memory_pool().release_unused()  # which may be as much as the rows
     columns = [str(column) for column in frame.columns]
     check_unique(columns, f"{path} has columns with equal names", RENAME)
-    frame = frame.set_axis(columns, axis=1)
+    frame.columns = pd.Index(columns)  # without the copy that set_axis makes
     return _rows_on_disk(frame, path, request) if stays else table_rows(frame, request, str(path))
 
 
