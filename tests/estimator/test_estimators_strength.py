@@ -1,7 +1,5 @@
 """Noise strength chosen without labels."""
 
-import importlib
-
 import numpy as np
 import pytest
 import torch
@@ -85,8 +83,7 @@ def test_the_strength_with_the_best_score_is_chosen(images, monkeypatch):
         return [0.1, 0.9, 0.2, 0.3][len(seen) - 1]
 
     seen = []
-    label_free = importlib.import_module("viewsmith.evaluation.label_free")
-    monkeypatch.setattr(label_free, "neighbor_r2", prefer_the_second)
+    monkeypatch.setattr(module, "neighbor_r2", prefer_the_second)
     model = Contrastive(**SHORT | NOISE | {"noise_strength": "auto"}).fit(images)
     assert model.fitted_["noise_strength"] == module.GRID[1] and len(seen) == 4
 
@@ -114,7 +111,6 @@ def test_too_few_rows_for_validation_use_strength_one(wine):
 
 
 def test_a_strength_is_scored_on_rows_that_its_trial_has_not_seen(images, monkeypatch):
-    label_free = importlib.import_module("viewsmith.evaluation.label_free")  # not the function of that name
     trained, scored, train = [], [], module.train_briefly
 
     def noted(estimator, data, index, *args, **options):
@@ -126,7 +122,7 @@ def test_a_strength_is_scored_on_rows_that_its_trial_has_not_seen(images, monkey
         return 0.0
 
     monkeypatch.setattr(module, "train_briefly", noted)
-    monkeypatch.setattr(label_free, "neighbor_r2", score)
+    monkeypatch.setattr(module, "neighbor_r2", score)
     Contrastive(**SHORT, **NOISE, noise_strength="auto").fit(images)
     assert scored == [(143, 35)] * len(module.GRID) and len(trained) == len(module.GRID)
     order = torch.randperm(178, generator=stream(0, "strength")).numpy()

@@ -140,9 +140,11 @@ def check_finite(
     # Counts by column, over blocks of rows.
     infinite, missing, too_large = 0, 0, True
     for stored in x.stored_blocks() if isinstance(x, RowSource) else [x]:
-        if not isinstance(stored, np.ndarray) and np.isfinite(stored.data).all():
-            continue
-        block = stored if isinstance(stored, np.ndarray) else stored.toarray()
+        block: Any = stored
+        if not isinstance(stored, np.ndarray):
+            if np.isfinite(stored.data).all():
+                continue
+            block = stored.toarray()
         with np.errstate(over="ignore"):
             single = block.astype(np.float32, copy=False)
         if np.isfinite(single).all():
