@@ -54,10 +54,12 @@ def test_dates_that_are_text_are_moments(tmp_path, recwarn):
 def test_rows_of_subjects_are_told(tmp_path, recwarn, values, left_out):
     subject = rng.permutation(np.repeat(np.arange(10), 8))
     frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
+    frame["income per person"] = np.arange(80) % 5
+    frame["income per person"] = np.arange(80) % 5
     frame["Subject ID"] = [f"s{i}" for i in subject] if values else subject
     frame.to_csv(tmp_path / "t.csv", index=False)
     load_dataset(tmp_path / "t.csv")
-    (said,) = [str(w.message) for w in recwarn if "Subject ID" in str(w.message)]
+    (said,) = [str(w.message) for w in recwarn if "--split-groups" in str(w.message)]
     assert "Subject ID has 10 values in 80 rows" in said and "--groups 'Subject ID' --split-groups" in said
     recwarn.clear()
     load_dataset(tmp_path / "t.csv", groups="Subject ID", split_by_groups=True)

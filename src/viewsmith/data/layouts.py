@@ -143,9 +143,11 @@ LEAST_EVENTS = 2  # of a case in the mean
 
 
 def _case_of(frame: Any) -> str | None:
-    """The column of a table that is named as cases or subjects are, and tells them in several rows each."""
+    """The column of a table that is named as cases or subjects are, and tells them in several rows each; numbers such
+    as income per household are none."""
     for name in frame.columns:
-        if not _CASE.fullmatch(str(name)) or frame[name].dtype.kind in "fbM":
+        found, kind = _CASE.fullmatch(str(name)), frame[name].dtype.kind
+        if found is None or kind in "fbM" or (kind in "iu" and found[1] and not found[3]):
             continue
         different = frame[name].nunique()
         if 2 < different <= len(frame) / LEAST_EVENTS:

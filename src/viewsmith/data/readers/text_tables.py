@@ -518,15 +518,17 @@ _ONE_TYPE = ("string", "boolean", "empty")
 
 def _read_parts(read: Callable[..., Any], number: int, source_name: str, rows: int, **options: Any) -> pd.DataFrame:
     """All rows of a text table, read in a number of parts; at once, if a column has numbers in some and texts in
-    others, because texts such as 01 were read as numbers there."""
+    others, because texts such as 01 were read as numbers there, or has true and false or very large numbers in some."""
     if number > 1:
         with read(chunksize=rows, **options) as reader:
             parts = list(with_progress(reader, f"read {source_name}", number, "parts", told=TOLD))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of parts in which all cells of a column are missing
             frame = pd.concat(parts)
+        kinds = np.array([[dtype.kind for dtype in part.dtypes] for part in parts])
+        changed = (kinds != kinds[0]).any(axis=0) & np.isin(kinds, ["b", "u"]).any(axis=0)
         texts = [name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if dtype.kind == "O"]
-        if all(pd.api.types.infer_dtype(frame[name], skipna=True) in _ONE_TYPE for name in texts):
+        if not changed.any() and all(pd.api.types.infer_dtype(frame[name], skipna=True) in _ONE_TYPE for name in texts):
             return frame
     whole: pd.DataFrame = read(**options)
     return whole
