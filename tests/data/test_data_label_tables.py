@@ -151,3 +151,45 @@ def test_labels_of_a_table_are_in_another(tmp_path, monkeypatch, capsys, recwarn
     pd.DataFrame({"id": ["u", "v"], "site": ["a", "b"]}).to_csv("others.csv", index=False)
     for name in ("otus.txt", "samples.csv"):
         assert "have no column with the same names" in refusal(load_dataset, name, labels="others.csv", label="site")
+
+
+N = 12
+KINDS = list("abbcab") * 2
+
+
+def of_index(name):
+    """A table of samples whose kinds are `KINDS`, with names in a column, and labels in another order, both with the
+    numbers of their rows before, as tables have that pandas wrote."""
+    names = (
+        [f"{i:03d}" for i in range(N)] if name == "code" else range(N) if name == "id" else [f"s{i}" for i in range(N)]
+    )
+    frame = pd.DataFrame({name: names, "v": rng.normal(size=N), "w": rng.normal(size=N)})
+    labels = pd.DataFrame({name: names, "kind": KINDS}).iloc[rng.permutation(N)].reset_index(drop=True)
+    frame.to_csv("x.csv")
+    labels.to_csv("y.csv")
+    return frame, labels
+
+
+@pytest.mark.parametrize("name", ["sample", "id", "code"])
+def test_numbers_of_rows_are_no_names(tmp_path, monkeypatch, capsys, recwarn, name):
+    monkeypatch.chdir(tmp_path)
+    of_index(name)
+    assert load_dataset("x.csv", labels="y.csv", label="kind", few_labels=True).y.tolist() == KINDS
+    assert f"are told by {name}" in capsys.readouterr().err
+    pd.read_csv("x.csv").drop(columns=name).to_csv("numbered.csv", index=False)
+    load_dataset("numbered.csv", labels="y.csv", label="kind", few_labels=True)
+    assert any("told by Unnamed: 0, in which both have numbers" in str(w.message) for w in recwarn)
+
+
+def test_labels_that_are_in_both_tables_or_neither_are_told(tmp_path, monkeypatch, recwarn):
+    monkeypatch.chdir(tmp_path)
+    frame, labels = of_index("sample")
+    frame.assign(kind=KINDS[::-1]).to_csv("both.csv", index=False)
+    assert load_dataset("both.csv", labels="y.csv", label="kind", few_labels=True).y.tolist() == KINDS
+    assert "both.csv has kind, too: that of y.csv is used" in [str(w.message) for w in recwarn]
+    assert "y.csv has no column v" in refusal(load_dataset, "x.csv", labels="y.csv", label="v")
+    pd.concat([labels, labels[:2]]).to_csv("twice.csv", index=False)
+    said = refusal(load_dataset, "x.csv", labels="twice.csv", label="kind")
+    assert f"twice.csv has several rows of {labels['sample'][0]} in sample: expected one" in said
+    pd.concat([frame, frame[:2]]).to_csv("x2.csv", index=False)
+    assert "x2.csv has several rows of s0 in sample" in refusal(load_dataset, "x2.csv", labels="y.csv", label="kind")

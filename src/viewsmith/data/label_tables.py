@@ -3,6 +3,7 @@ labels of moments of recordings: tables with begin and end, Raven, Audacity, and
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,10 @@ def read_table(file: Path) -> Any:
             return pd.read_excel(file)
         if file.suffix.lower() == ".parquet":
             return pd.read_parquet(file)
-        return pd.read_csv(file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS)
+        read = partial(pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS)
+        table, text = read(), read(dtype=str)
+        codes = [name for name in table.select_dtypes("integer") if text[name].str.match(r"0\d").any()]
+        return table.assign(**{name: text[name] for name in codes})
 
 
 _BASES = f"[{NUCLEOTIDES.letters}]"  # of barcodes, eight or more
@@ -248,28 +252,52 @@ def with_labels(frame: Any, request: DataOptions, source_name: str) -> tuple[Any
     check_named(request)
     ((file, table),) = tables(request, None)
     wanted = {request.or_fitted(option) for option in ("label", "groups")} - {None}
-    if lacking := sorted(wanted - {*table.columns} - {*frame.columns}):
+    if lacking := sorted(wanted - {*table.columns} - ({*frame.columns} if wanted & {*table.columns} else set())):
         raise InputError(f"{file} has no column {one_line(lacking[0], 40)}; its columns are {name_list(table.columns)}")
     found: dict[str, np.ndarray] = {}
+    numbered = {name for name in frame.columns if frame[name].dtype.kind in "fbiu"}  # as in columns of one name alone
     for name in frame.columns:
         names = frame[name].astype(str).tolist()
-        numbers = frame[name].dtype.kind in "fbiu"  # which are names in columns of one name alone
-        if len(set(names)) == len(names) and (not numbers or name in table.columns):
-            rows = _rows_of(names, table, file, partly=True)
+        if len(set(names)) == len(names) and (name not in numbered or name in table.columns):
+            rows = _rows_of(names, table[[name]] if name in numbered else table, file, partly=True)
             if rows is not None and 2 * (rows >= 0).sum() >= min(len(names), len(table)):
                 found[name] = rows
     if not found:
+        _refuse_repeated(frame, table, source_name, file)
         way = joining(Path(source_name), request)
         raise InputError(
             f"{source_name} and {file} have no column with the same names" + (f"; {way}" if way else ": expected one")
         )
-    key, rows = max(found.items(), key=lambda each: (each[1] >= 0).sum())
-    say(f"{source_name}: the labels of {file} are told by {one_line(key, 40)}")
+    # Numbers may be those of rows, in another order in each table, as pandas writes them.
+    of_rows = {name for name in numbered if re.fullmatch("Unnamed.*|index|rownames|row", str(name))}
+    key = max(found, key=lambda x: (x not in numbered, x not in of_rows, x in table.columns, (found[x] >= 0).sum()))
+    rows, told = found[key], f"{source_name}: the labels of {file} are told by {one_line(key, 40)}"
+    if key in of_rows:
+        warn(f"{told}, in which both have numbers: if these only count rows, give both tables a column of names")
+    else:
+        say(told)
     if without := int((rows < 0).sum()):
         missing = one_line(frame[key].iloc[int((rows < 0).argmax())], 60)
         warn(f"{file} has no row of {pluralize(without, 'row')} of {len(rows):,}, such as {missing}")
+    if twice := sorted(wanted & {*table.columns} & {*frame.columns}):
+        warn(f"{source_name} has {name_list(twice)}, too: that of {file} is used")
     taken = {name: table[name].reindex(rows).to_numpy() for name in wanted & {*table.columns}}
     return frame.assign(**taken), str(key)
+
+
+def _refuse_repeated(frame: Any, table: Any, source_name: str, file: Path) -> None:
+    """Raise InputError for two tables with a column of the same name and texts, which one of them has several times."""
+    for name in frame.columns.intersection(table.columns):
+        both = [each[name].dropna().astype(str) for each in (frame, table)]
+        shared = len(set(both[0]) & set(both[1]))
+        if 2 * shared < max(2, min(each.nunique() for each in both)):
+            continue
+        for each, place in zip(both, (source_name, file), strict=True):
+            if not each.is_unique:
+                raise InputError(
+                    f"{place} has several rows of {one_line(each[each.duplicated()].iloc[0], 40)} in "
+                    f"{one_line(name, 40)}: expected one, by which labels are told"
+                )
 
 
 def joining(path: Path, request: DataOptions) -> str:
