@@ -43,19 +43,19 @@ def test_events_of_cases_are_told(tmp_path, monkeypatch, log, suffix):
 
 def test_dates_that_are_text_are_moments(tmp_path, recwarn):
     at = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.tile(np.arange(20), 3), unit="h")
-    pd.DataFrame({"site": np.repeat(["b", "a", "c"], 20), "at": at, "v": rng.normal(size=60)}).to_csv(
-        tmp_path / "m.csv"
-    )
-    load_dataset(tmp_path / "m.csv")
-    assert any("--modality series --time at --id site" in str(w.message) for w in recwarn)
+    for name in ("at", "self"):
+        frame = pd.DataFrame({"site": np.repeat(["b", "a", "c"], 20), name: at, "v": rng.normal(size=60)})
+        frame.to_csv(tmp_path / "m.csv")
+        load_dataset(tmp_path / "m.csv")
+        assert any(f"--modality series --time {name} --id site" in str(w.message) for w in recwarn)
 
 
 @pytest.mark.parametrize(("values", "left_out"), [("s", True), (0, False)])
 def test_rows_of_subjects_are_told(tmp_path, recwarn, values, left_out):
     subject = rng.permutation(np.repeat(np.arange(10), 8))
     frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
-    frame["income per person"] = np.arange(80) % 5
-    frame["income per person"] = np.arange(80) % 5
+    frame["income per person"], frame["customer"] = np.arange(80) % 5, rng.choice(["gold", "silver", "bronze"], 80)
+    frame["income per person"], frame["customer"] = np.arange(80) % 5, rng.choice(["gold", "silver", "bronze"], 80)
     frame["Subject ID"] = [f"s{i}" for i in subject] if values else subject
     frame.to_csv(tmp_path / "t.csv", index=False)
     load_dataset(tmp_path / "t.csv")

@@ -108,7 +108,7 @@ def warn_rows(frame: Any, roles: Mapping[str, str], source_name: str) -> None:
     dates = [name for name, role in roles.items() if role == "date"]
     text = [name for name in dates if frame[name].dtype.kind not in "iufM"]
     known = {name: pd.to_datetime(frame[name], format="ISO8601", errors="coerce", utc=True) for name in text}
-    if (found := moments_of(frame.assign(**known))) is not None:
+    if (found := moments_of(frame.drop(columns=text).join(pd.DataFrame(known))[[*frame.columns]])) is not None:
         time, name = (quoted(one_line(each, 40)) for each in found)
         warn(
             f"{source_name}: rows are taken as samples, but they may be moments of recordings, by {found[1]} and "
@@ -139,17 +139,22 @@ _CASE = re.compile(
     r"household|donor|animal|mouse|volunteer|individual)([\W_]*(id|no|nr|num|number|name|concept.name))?"
 )
 _ACTIVITY = re.compile(r"(?i)(.*[\W_])?(activity|event|action|task|page)([\W_]?(name|type))?|concept.name")
+_KINDS = ("case", "session", "visitor", "user", "customer", "client", "person", "household", "animal", "individual")
 LEAST_EVENTS = 2  # of a case in the mean
+FEWEST_CASES = 10  # of unequal numbers of rows, where a name may be that of a kind or number, too
 
 
 def _case_of(frame: Any) -> str | None:
     """The column of a table that is named as cases or subjects are, and tells them in several rows each; numbers such
-    as income per household are none."""
+    as income per household are none, nor few kinds such as of an animal, unless rows are as many of each."""
     for name in frame.columns:
         found, kind = _CASE.fullmatch(str(name)), frame[name].dtype.kind
         if found is None or kind in "fbM" or (kind in "iu" and found[1] and not found[3]):
             continue
         different = frame[name].nunique()
+        kinds = different < FEWEST_CASES and found[2].lower() in _KINDS and not found[3]
+        if kinds and frame[name].value_counts().nunique() > 1:
+            continue
         if 2 < different <= len(frame) / LEAST_EVENTS:
             return str(name)
     return None

@@ -126,7 +126,9 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], sou
         changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
     if changed:
         warn(f"{source_name}: commas are read as marks of {means} in {name_list(list(changed))}")
-    return frame.assign(**changed) if changed else frame
+    for name, column in changed.items():
+        frame[name] = column
+    return frame
 
 
 def _matching(pattern: re.Pattern[str], cells: Iterable[str]) -> list[bool]:
