@@ -37,6 +37,18 @@ def saved(fitted, tmp_path):
     return tmp_path / "run"
 
 
+def test_a_model_of_other_data_replaces_the_whole_of_a_saved_one(fitted, saved, wine):
+    (saved / "evaluation.json").write_text("{}")
+    fitted.save(saved)
+    assert (saved / "evaluation.json").exists()
+    frame = pd.DataFrame(wine[:, :3], columns=list("abc")).assign(kind=np.where(wine[:, 0] > 13, "u", "v"))
+    for rows in (wine[:, :5], frame, frame.replace({"kind": {"u": "w"}})):
+        model = Contrastive(**TINY).fit(rows)
+        model.save(saved)
+        assert np.array_equal(viewsmith.load(saved).transform(rows), model.transform(rows))
+        assert not (saved / "evaluation.json").exists()
+
+
 SAVED = [
     {},
     {"view_maker": "noise+corruption", "temperature": 0.3, "norm": "none", "input_components": 5, "scaling": "global"},

@@ -400,7 +400,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         check_is_fitted(self)
         folder = RunFolder(path)
         with folder.locked():
-            folder.open_for(self.configuration(), resume=True)
+            if folder.open_for(config := self.configuration(), resume=True):
+                folder.replace_other(config)
             folder.write_initial(self.initial_)
             folder.write_model(self.weights())
             folder.write_summary(self.summary_)

@@ -186,6 +186,14 @@ class RunFolder:
         self.write_config(config)
         return False
 
+    def replace_other(self, config: dict[str, Any]) -> None:
+        """Start again a run with this configuration whose fitted values are others, as of other rows: what is left of
+        it would not fit the model that is written now."""
+        fitted = {"epochs": 0} | self.read_config().get("fitted", {})
+        if to_toml(config.get("fitted", {})) | {"epochs": fitted["epochs"]} != fitted:
+            self.remove()
+            self.write_config(config)
+
     def resumed_epochs(self, wanted: Any) -> tuple[Any, Any]:
         """The `epochs` that the run was started with, which choose its other settings, and its length in epochs if
         `wanted` are asked for now; raises InputError for fewer than it has."""
