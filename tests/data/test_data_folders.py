@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from PIL import Image, features
+from PIL import Image, JpegImagePlugin, features
 
 from refusals import refusal
 from viewsmith.core import rows as core_rows
@@ -312,6 +312,24 @@ def test_broken_files_are_named(put, folder):
     (folder / "1.png").unlink()
     (folder / "1.png").symlink_to(folder / "gone.png")
     assert "1.png as an image" in refusal(load_dataset, folder)
+
+
+def test_large_photos_are_decoded_in_part(put, folder, monkeypatch):
+    x, sizes, draft = pixels(9, 11), [], JpegImagePlugin.JpegImageFile.draft
+    images = [np.kron(x, np.ones((side, side), np.uint8)) for side in (64, 48)]
+    for number, image in enumerate(images):
+        put(f"{number}.jpg", image, quality=95)
+
+    def noted(image, *args):
+        draft(image, *args)
+        sizes.append(image.size)
+
+    monkeypatch.setattr(JpegImagePlugin.JpegImageFile, "draft", noted)
+    found = load_dataset(folder, image_size=18).x[..., 0].astype(float)
+    assert sizes == [(88, 72), (66, 54)]  # an eighth, at least twice as many pixels as are left
+    for small, image in zip(found, images, strict=True):
+        square = Image.fromarray(image[:, len(image) // 9 : len(image) // 9 * 10])
+        assert abs(small - np.asarray(square.resize((18, 18), Image.Resampling.BILINEAR))).mean() < 3
 
 
 def test_photos_are_rotated_by_their_exif_orientation(put, folder):
