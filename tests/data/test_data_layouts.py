@@ -74,9 +74,10 @@ def test_short_sequences_of_one_length_are_told(tmp_path, recwarn):
     windows = ["".join(row) for row in letters[rng.integers(0, 20, (40, 9))]]
     around = ["__" + text[:2] + text[2].lower() + text[3:] for text in windows]
     words = ["PLANET", "DRIVER", "BOUGHS"] * 13 + ["JUMPED"]
-    for name, texts in (("w", windows), ("s", around), ("t", words)):
+    codes = ["TVC" + "".join(row) for row in np.array(list("ABCEFRSTUY"))[rng.integers(0, 10, (40, 4))]]
+    for name, texts in (("w", windows), ("s", around), ("t", words), ("c", codes)):
         pd.DataFrame({"site": texts, "v": rng.normal(size=40)}).to_csv(tmp_path / f"{name}.csv", index=False)
-    for name, told in (("w", True), ("s", True), ("t", False)):
+    for name, told in (("w", True), ("s", True), ("t", False), ("c", False)):
         recwarn.clear()
         load_dataset(tmp_path / f"{name}.csv")
         assert any("--modality proteins takes them" in str(w.message) for w in recwarn) == told

@@ -31,7 +31,7 @@ MOST_CHANNELS = 500
 DEEP = ("uint16", "float32")  # types of images beside uint8
 SHOWN = 6  # channels that a report shows beside the samples
 BLOCK = 256  # images whose pixels are averaged at once
-RAW_SIDE = 64  # pixels of the longer side of images as raw features: with all of them a probe takes many minutes
+RAW_SIDE = 64  # most pixels of a side of images as raw features: with all of them a probe takes many minutes
 EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
 
@@ -187,9 +187,8 @@ def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray
 
 
 def _raw_size(size: Sequence[int]) -> tuple[int, int]:
-    """Height and width of images as raw features: the longer side has at most `RAW_SIDE` pixels."""
-    scale = min(1, RAW_SIDE / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+    """Height and width of images as raw features, at most `RAW_SIDE` each: a short side stays as it is."""
+    return min(size[0], RAW_SIDE), min(size[1], RAW_SIDE)
 
 
 def _averaged(x: np.ndarray, size: tuple[int, int]) -> np.ndarray:

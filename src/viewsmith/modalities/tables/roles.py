@@ -184,6 +184,9 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     )
 
 
+_NO_RESIDUE = "[BJOUZbjouz]"  # letters that hardly a peptide has, but words have
+
+
 def sequences_of(column: pd.Series) -> Alphabet | None:
     """The alphabet of a text column of sequences of DNA or proteins; None for another column. Short ones are told if
     all have one length, as windows around a site, in which its letter may be small and _ stand beyond an end."""
@@ -199,7 +202,7 @@ def sequences_of(column: pd.Series) -> Alphabet | None:
     if (length.median() < SEQUENCE and not aligned) or not alphabet.known[letters].all():
         return None
     cases = all(text.isupper() or text.islower() or not text for text in texts)
-    words = length.median() < SEQUENCE and texts.str.islower().any()
+    words = length.median() < SEQUENCE and (texts.str.islower().any() or texts.str.contains(_NO_RESIDUE).any())
     return alphabet if cases and not words else None
 
 
