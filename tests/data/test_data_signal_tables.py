@@ -286,3 +286,12 @@ def test_moments_in_nights_are_means_of_a_much_lower_rate(tmp_path, monkeypatch)
     assert np.isnan(data.x[0]).sum() > 1000
     points = load_dataset(tmp_path, modality="series", rate=advised).x.shape[2]
     assert points == pytest.approx((at[-1] - at[0]) * advised, abs=2)
+
+
+def test_the_last_of_equal_steps_is_not_after_the_end(tmp_path):
+    """2.16 + 42 / 0.7 is 62.16 and a little more."""
+    frame = pd.DataFrame({"t": [2.16, 7.4, 9.9, 11.5, 13.1, 39.6, 62.16], "a": np.arange(7.0), "kind": list("uuuuvvv")})
+    pd.concat([frame.assign(of=i) for i in range(3)]).to_csv(tmp_path / "t.csv", index=False)
+    options = {"modality": "series", "time": "t", "recording": "of", "label": "kind", "rate": 0.7, "few_labels": True}
+    data = load_dataset(tmp_path / "t.csv", **options, length="8")
+    assert data.x.shape == (3, 1, 8) and data.y.tolist() == ["u"] * 3

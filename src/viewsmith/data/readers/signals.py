@@ -541,6 +541,7 @@ def _evened(clock: np.ndarray, values: np.ndarray, rate: float, gap: float) -> t
     """Values (moments, channels) at equal steps, interpolated between their neighbors, missing in gaps; and the
     moments."""
     at = clock[0] + np.arange(int((clock[-1] - clock[0]) * rate) + 1) / rate
+    at = np.minimum(at, clock[-1])  # which the last exceeds where it is rounded up
     after = np.searchsorted(clock, at).clip(1, len(clock) - 1)
     found = np.stack([np.interp(at, clock, each) for each in values.T], axis=1)
     inside = (clock[after] - clock[after - 1] > gap) & (at > clock[after - 1]) & (at < clock[after])
