@@ -73,6 +73,22 @@ def test_a_view_does_not_depend_on_other_images(name):
         close(maker.render(x[i : i + 1], alone), whole[i : i + 1])
 
 
+@pytest.mark.parametrize("number", [1, 3])
+def test_many_large_images_are_rendered_in_parts(monkeypatch, number):
+    maker, x = (
+        ImageViews(blur=0.5, solarize=0.2, upside_down=0.5, turn=0.5, diagonal=0.5),
+        images(7, height=24, width=24),
+    )
+    drawn, size = maker.draw(number * 7, x, draw()), None if number == 1 else (12, 12)
+    whole = maker.render(x, drawn, size)
+    monkeypatch.setattr("viewsmith.modalities.images.views.LARGE", x.numel() - 1)
+    monkeypatch.setattr("viewsmith.modalities.images.views.AT_ONCE", 3 * x[0].numel())
+    parts, rendered = [], maker._rendered
+    monkeypatch.setattr(maker, "_rendered", lambda x, *given: parts.append(len(x)) or rendered(x, *given))
+    close(maker.render(x, drawn, size), whole)
+    assert parts == [3, 3, 1]
+
+
 def test_images_are_drawn_independently():
     x = images(1, height=16, width=16).expand(64, -1, -1, -1)
     views = ImageViews()(x, generator=draw())

@@ -118,7 +118,9 @@ class Pixels(nn.Module):
         return (x[:, None] if x.ndim == 3 else x.movedim(3, 1)) / 255
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((self.to_unit(x) - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
+        # In place: of large images most of the time would go to new memory.
+        unit = self.to_unit(x).sub_(self.center[:, None, None]).div_(self.scale[:, None, None])
+        return unit.contiguous()
 
     def inverse(self, x: Tensor) -> Tensor:
         """uint8 images from scaled ones; values outside the range of pixels are clipped."""

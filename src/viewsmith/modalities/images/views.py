@@ -28,6 +28,8 @@ Recipe = Literal["simclr", "moco", "byol", "multicrop"]
 #: pixels at the edge, this part of each side, over that of all pixels; nothing below a least ratio: objects on an empty
 #: ground lose their place in a crop at a corner, photographs go on beyond their edge.
 PART, EDGE, LEAST_EDGE = 0.8, 0.1, 0.1
+#: Of more values than the first a CPU renders so many at once: otherwise new memory takes as long as the views.
+LARGE, AT_ONCE = 2**22, 2**20
 
 
 @dataclass
@@ -247,20 +249,28 @@ class ImageViews(ViewMaker):
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
         """The views with the parameters `draws`, (N, C, height, width), scaled like `x`; see `crop` for N."""
         with torch.autocast(x.device.type, enabled=False):
-            y = crop(x, draws.boxes, size, draws.flip)
-            if self.recolors:
-                factors = draws.brightness, draws.contrast, draws.saturation, draws.hue
-                y = recolor(y, *factors, mean=self.mean, std=self.std)
-            if self.blur:
-                y = _blur_some(y, draws.sigma)
-            if self.solarize:
-                y = solarize(y, draws.threshold)
-            if self.recolors:
-                y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
-            if self.turns:
-                y = turned(y, draws.upside_down, draws.turns)
-            if self.diagonal:
-                y = torch.where(draws.eighth[:, None, None, None], turned_by_eighth(y), y)
+            if not on_host(x) or x.numel() <= LARGE:
+                return self._rendered(x, draws, size)
+            each, at_once = len(draws.flip) // len(x), max(1, AT_ONCE // x[0].numel())
+            of_parts = zip(*(drawn.split(at_once * each) for drawn in vars(draws).values()), strict=True)
+            parts = zip(x.split(at_once), of_parts, strict=True)
+            return torch.cat([self._rendered(part, ImageDraws(*drawn), size) for part, drawn in parts])
+
+    def _rendered(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None) -> Tensor:
+        y = crop(x, draws.boxes, size, draws.flip)
+        if self.recolors:
+            factors = draws.brightness, draws.contrast, draws.saturation, draws.hue
+            y = recolor(y, *factors, mean=self.mean, std=self.std)
+        if self.blur:
+            y = _blur_some(y, draws.sigma)
+        if self.solarize:
+            y = solarize(y, draws.threshold)
+        if self.recolors:
+            y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
+        if self.turns:
+            y = turned(y, draws.upside_down, draws.turns)
+        if self.diagonal:
+            y = torch.where(draws.eighth[:, None, None, None], turned_by_eighth(y), y)
         return y
 
     def check(self, x: Tensor) -> None:
@@ -395,8 +405,7 @@ def image_recipe(
     """
     if name not in _RECIPES:
         raise InputError(f"image recipe {name!r}: expected one of {', '.join(_RECIPES)}")
-    known = inspect.signature(ImageViews).parameters
-    if unknown := sorted(settings.keys() - known.keys()):
+    if unknown := sorted(settings.keys() - (known := inspect.signature(ImageViews).parameters).keys()):
         raise InputError(f"image recipe {name!r} has no setting {unknown[0]!r}: expected some of {', '.join(known)}")
     check_weight("strength", strength)
     image = _height_and_width("size", size)
@@ -411,8 +420,7 @@ def image_recipe(
     makers = [ImageViews(mean=mean, std=std, **view) for view in recipe]
     if len(makers) == 1:
         return makers[0]
-    default_size = (_local_side(image[0]), _local_side(image[1]))
-    small = (local_size and _height_and_width("local_size", local_size)) or default_size
+    small = (local_size and _height_and_width("local_size", local_size)) or tuple(map(_local_side, image))
     return PairedImageViews(*makers, number=crops, size=small)
 
 
