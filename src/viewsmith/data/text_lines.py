@@ -79,9 +79,9 @@ def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
     lines = [line for line in (text if text.endswith("\n") else text.rpartition("\n")[0]).splitlines() if line.strip()]
     comments = list(takewhile(lambda line: line.startswith("#"), lines))
     lines, most = [line for line in lines[len(comments) :] if not line.startswith("#")], None
-    decimals = has_decimal_commas(lines)
+    decimals, alone = has_decimal_commas(lines), _are_decimals(lines[1:])
     for separator, fields in _SEPARATED.items():
-        if decimals and separator != ";":
+        if (decimals and separator != ";") or (alone and separator == ","):
             continue
         rows = [fields(line) for line in lines]
         counts = {len(row) for row in rows[1:]}
@@ -91,6 +91,12 @@ def lines_of_text(path: Path, fewest: int = 2) -> TextLines | None:
         if width > before and width - len(rows[0]) in (0, 1) and not (most and _splits_words(most.rows, rows)):
             most = TextLines(separator, rows, comments)
     return most
+
+
+def _are_decimals(lines: list[str]) -> bool:
+    """Whether all words of lines are numbers with a comma before decimals, of which some begin with 0, as in 3,07."""
+    cells = (cell for line in lines for cell in line.split())
+    return any(re.search(r",0\d", line) for line in lines) and all(map(_DECIMAL_COMMA.fullmatch, cells))
 
 
 def _splits_words(whole: list[list[str]], split: list[list[str]]) -> bool:
