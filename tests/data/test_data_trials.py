@@ -110,8 +110,9 @@ def test_texts_of_any_separator_are_recordings(tmp_path, mark):
 
 
 @pytest.mark.parametrize("width", [1, 2])
-def test_commas_before_decimals_separate_no_channels(tmp_path, width):
+@pytest.mark.parametrize("mark", [",", "."])
+def test_marks_of_decimals_separate_no_channels(tmp_path, mark, width):
     x = rng.normal(size=(60, width)).round(3)
-    (tmp_path / "a.txt").write_text("".join(" ".join(f"{v:.3f}".replace(".", ",") for v in row) + "\n" for row in x))
+    (tmp_path / "a.txt").write_text("".join(" ".join(f"{v:.3f}".replace(".", mark) for v in row) + "\n" for row in x))
     found = load_dataset(tmp_path / "a.txt", modality="series", length="20").x
     np.testing.assert_allclose(found.transpose(0, 2, 1).reshape(60, width), x, rtol=1e-6)

@@ -46,6 +46,9 @@ _THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3}){1,5}(\.\d+)?\s*")  # more are 
 _PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
+_DECIMAL = re.compile(f"{_DECIMAL_COMMA.pattern}|{_PLAIN.pattern}")
+
+
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
 
 
@@ -354,6 +357,8 @@ def first_rows(path: Path) -> pd.DataFrame:
         if path.suffix.lower() == ".parquet":
             return open_parquet(path).read().to_pandas().head(HEAD_ROWS)
         given, text = given_separator(path), lines_of_text(path)
+        if text is None and (single := lines_of_text(path, 1)) and _DECIMAL.fullmatch(single.rows[-1][0]):
+            text = single  # a column of numbers, in which pandas would find another separator, such as a point
         separator = given or ("\t" if ".tsv" in path.name.lower() else None if text is None else text.separator)
         options: dict[str, Any] = {"sep": separator, "nrows": HEAD_ROWS, "skiprows": int(given is not None)}
         if text is not None and not has_header(pd.DataFrame(text.rows[:LOOKED_AT])):
