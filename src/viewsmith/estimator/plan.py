@@ -505,6 +505,7 @@ def extent(X: Any, facts: Facts) -> tuple[int, ...]:
 
 # ---- rows off the scale of the fit -----------------------------------------------------------------------------------
 SEEN, SEEN_VALUES = 1000, 2**24  # rows that are looked at, and values, of which large rows have many
+SEEN_AT_ONCE = 2**18
 
 # Times the size of the training rows from which on, and times their spread up to which, new ones are off their scale.
 # Test parts of 16 sets: 0.97 to 1.04 and 0.88 to 1.12; batches and subjects held out: at most 1.6 and at least 0.37;
@@ -517,9 +518,12 @@ def reach(x: Tensor) -> dict[str, float]:
     """Median and largest root mean square of scaled rows (n, ...), and their spread: the root mean square of the
     standard deviations of their values. Values that are not known (NaN) are left out of the former, and 0 in the
     latter."""
-    rows = x.flatten(1).double()
-    size = rows.square().nanmean(1).sqrt()
-    spread = rows.nan_to_num().var(0, correction=0).mean().sqrt()
+    rows = x.flatten(1)
+    # In float64 some at a time: of large images all copies together would take half a gigabyte.
+    some, columns = (max(1, SEEN_AT_ONCE // max(1, side)) for side in reversed(rows.shape))
+    size = torch.cat([part.double().square().nanmean(1) for part in rows.split(some)]).sqrt()
+    parts = (part.double().nan_to_num().var(0, correction=0) for part in rows.split(columns, 1))
+    spread = torch.cat(list(parts)).mean().sqrt()
     return {"size": float(size.median()), "largest": float(size.max()), "spread": float(spread)}
 
 

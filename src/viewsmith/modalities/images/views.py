@@ -420,7 +420,8 @@ def image_recipe(
     makers = [ImageViews(mean=mean, std=std, **view) for view in recipe]
     if len(makers) == 1:
         return makers[0]
-    small = (local_size and _height_and_width("local_size", local_size)) or tuple(map(_local_side, image))
+    of_side = _local_side(image[0]), _local_side(image[1])
+    small = _height_and_width("local_size", local_size) if local_size else of_side
     return PairedImageViews(*makers, number=crops, size=small)
 
 
