@@ -94,7 +94,9 @@ def read_table(file: Path) -> Any:
             return pd.read_excel(file)
         if file.suffix.lower() == ".parquet":
             return pd.read_parquet(file)
-        read = partial(pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS)
+        read: Any = partial(
+            pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS
+        )
         table, text = read(), read(dtype=str)
         codes = [name for name in table.select_dtypes("integer") if text[name].str.match(r"0\d").any()]
         return table.assign(**{name: text[name] for name in codes})
