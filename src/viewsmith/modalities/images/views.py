@@ -259,8 +259,7 @@ class ImageViews(ViewMaker):
     def _rendered(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None) -> Tensor:
         y = crop(x, draws.boxes, size, draws.flip)
         if self.recolors:
-            factors = draws.brightness, draws.contrast, draws.saturation, draws.hue
-            y = recolor(y, *factors, mean=self.mean, std=self.std)
+            y = recolor(y, draws.brightness, draws.contrast, draws.saturation, draws.hue, mean=self.mean, std=self.std)
         if self.blur:
             y = _blur_some(y, draws.sigma)
         if self.solarize:
