@@ -313,8 +313,8 @@ def test_a_label_after_a_tab_may_contain_commas(fasta, tmp_path):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("a\tx\nB\tx\n", "l.tsv does not contain 1 record of 2 of"),
-        ("a\tx\nB\tx\n", "first record 'b', but 1 name that"),
+        ("a\tx\nBx\tx\n", "l.tsv does not contain 1 record of 2 of"),
+        ("a\tx\nBx\tx\n", "first record 'b', but 1 name that"),
         ("", "all 2 labels are missing"),
         ("a\t\nb\t\n", "all 2 labels are missing"),
         ("a\tx\nb x\n", "line 2 is 'b x', expected a name and a label, separated by a tab or a comma"),

@@ -32,6 +32,33 @@ def test_names_with_other_folders_and_endings(tmp_path):
             labels(tmp_path, lanes, file=known, y=[1, 2])
 
 
+@pytest.mark.parametrize("change", ["{0} ", "{0}.fasta", "sEQ_{1}", " seq_{1}"])
+def test_names_in_other_case_and_with_blanks(tmp_path, change):
+    """Of samples, of records by a table and a list without names of columns, and of rows of a table."""
+    given = pd.DataFrame({"id": [change.format(f"Seq_{i}", i) for i in range(12)], "y": list("uvw") * 4})
+    assert labels(tmp_path, [f"Seq_{i}" for i in range(12)], **given) == given.y.tolist()
+    (tmp_path / "x.fa").write_text("".join(f">Seq_{i}\nACGTACGTAC{'ACGT'[i % 4]}\n" for i in range(12)))
+    pd.DataFrame({"name": [f"Seq_{i}" for i in range(12)], "v": rng.normal(size=12)}).to_csv(tmp_path / "x.csv")
+    given.to_csv(tmp_path / "y.tsv", sep="\t", index=False, header=False)
+    options = {"labels": tmp_path / "labels.csv", "label": "y", "few_labels": True}
+    for data in (
+        load_dataset(tmp_path / "x.fa", **options),
+        load_dataset(tmp_path / "x.fa", labels=tmp_path / "y.tsv", few_labels=True),
+        load_dataset(tmp_path / "x.csv", **options),
+    ):
+        assert data.y.tolist() == given.y.tolist()
+
+
+def test_names_in_several_rows(tmp_path, capsys):
+    names = ["s0", "s1", "s2"]
+    assert labels(tmp_path, names, part=[1, 2, 1, 1], id=["s1", "s1", "s0", "s2"], y=[*"aabc"]) == ["b", "a", "c"]
+    assert "labels.csv: 1 row more than one for a sample, with equal y" in capsys.readouterr().err
+    with pytest.raises(Exception, match=r"rows with different y of 1 sample, such as s1 \(a, c\): expected one"):
+        labels(tmp_path, names, id=["s1", "s1", "s0", "s2"], y=[*"acba"])
+    # A column without repeated names comes first.
+    assert labels(tmp_path, names, kind=["s1", "s1", "s2"], id=["s0", "s1", "s2"], y=[*"abc"]) == [*"abc"]
+
+
 def test_measures_are_no_names(tmp_path):
     names = ["1.tif", "2.tif", "3.tif"]
     assert labels(tmp_path, names, area=[3.5, 2.5, 1.5], id=[1, 2, 3], y=[7, 8, 9]) == [7, 8, 9]
@@ -188,8 +215,10 @@ def test_labels_that_are_in_both_tables_or_neither_are_told(tmp_path, monkeypatc
     assert load_dataset("both.csv", labels="y.csv", label="kind", few_labels=True).y.tolist() == KINDS
     assert "both.csv has kind, too: that of y.csv is used" in [str(w.message) for w in recwarn]
     assert "y.csv has no column v" in refusal(load_dataset, "x.csv", labels="y.csv", label="v")
-    pd.concat([labels, labels[:2]]).to_csv("twice.csv", index=False)
+    pd.concat([labels, labels[:2].assign(kind="d")]).to_csv("twice.csv", index=False)
     said = refusal(load_dataset, "x.csv", labels="twice.csv", label="kind")
-    assert f"twice.csv has several rows of {labels['sample'][0]} in sample: expected one" in said
+    assert f"twice.csv has rows with different kind of 2 samples, such as {labels['sample'][0]}" in said
+    labels.iloc[[0, *range(N)]].to_csv("again.csv", index=False)
+    assert load_dataset("x.csv", labels="again.csv", label="kind", few_labels=True).y.tolist() == KINDS
     pd.concat([frame, frame[:2]]).to_csv("x2.csv", index=False)
     assert "x2.csv has several rows of s0 in sample" in refusal(load_dataset, "x2.csv", labels="y.csv", label="kind")

@@ -1,6 +1,7 @@
 """Tables of labels: a row for each sample, for a part of its name such as the well, or for each object of a mask; and
 labels of moments of recordings: tables with begin and end, Raven, Audacity, and TextGrids of Praat."""
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -40,8 +41,8 @@ def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | No
     """The table of labels, in the order of the names: the given file, or one in the folder, or below, that has all
     names, or a part of each; ``attrs["file"]`` is its path. Of a name that the given file does not have all is NaN.
     It may have names of files in place of those of the samples."""
-    found = find_table(names, request, folder)
-    found = find_table(files, request, folder) if found is None and files else found
+    found = find_table(names, request, folder, repeated=True)
+    found = find_table(files, request, folder, repeated=True) if found is None and files else found
     if found is None and request.labels is not None and request.masks is None:
         raise InputError(
             f"{request.labels} has no column with the names of all samples, such as {names[0]}: expected a table with "
@@ -50,14 +51,17 @@ def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | No
     return found
 
 
-def find_table(names: Sequence[str], request: DataOptions, folder: Path | None) -> Any:
-    """As `table_of_names`; None also where the given table has no row for each name."""
+def find_table(names: Sequence[str], request: DataOptions, folder: Path | None, *, repeated: bool = False) -> Any:
+    """As `table_of_names`; None also where the given table has no row for each name. `repeated`: a table that is given
+    may have several rows of a name, with equal labels."""
     found_there = list(tables(request, folder))
     named = [request.or_fitted(option) for option in ("label", "groups")]
     # Of several tables with the names, the one with the columns that are asked for.
     found_there.sort(key=lambda found: -sum(name in found[1].columns for name in named if name is not None))
     for file, table in found_there:
-        rows = _rows_of(names, table, file, partly=request.labels is not None)
+        several = repeated and request.labels is not None and request.masks is None
+        wanted = [name for name in named if name in table.columns] if several else None
+        rows = _rows_of(names, table, file, partly=request.labels is not None, wanted=wanted)
         if rows is not None:
             if (rows < 0).any():
                 without, first = int((rows < 0).sum()), one_line(names[int((rows < 0).argmax())], 60)
@@ -107,29 +111,69 @@ _ENDING = re.compile(rf"(?<=.)\.\w+$|(?<={_BASES}{{8}})-\d+$")  # of a file, or 
 
 
 def forms(names: Sequence[str]) -> list[list[str]]:
-    """Names as they are, without folders, and without folders and endings, also those of the lanes of barcodes."""
+    """Names as they are, without folders, without folders and endings, also those of the lanes of barcodes, and these
+    in small letters; without blanks around them."""
+    names = [name.strip() for name in names]
     files = [re.split(r"[/\\]", name)[-1] for name in names]
-    return [list(names), files, [_ENDING.sub("", name) for name in files]]
+    stems = [_ENDING.sub("", name) for name in files]
+    return [names, files, stems, [name.casefold() for name in stems]]
 
 
-def _rows_of(names: Sequence[str], table: Any, file: Path, *, partly: bool) -> np.ndarray | None:
-    """The row of each name, -1 where the table has none; None if no column has the names."""
-    best, least = None, (1 if partly else len(names))
+def rows_of_names(names: Sequence[str], given: Sequence[str]) -> np.ndarray:
+    """The place of each name among given ones, in the first form of both that most have, -1 where there is none."""
+    best = np.full(len(names), -1)
+    for known, keys in itertools.product(forms(names), forms(given)):
+        if (best >= 0).all() or len(set(keys)) < len(keys) or (known != names and len(set(known)) < len(known)):
+            continue
+        place = dict(zip(keys, range(len(keys)), strict=True))
+        rows = np.array([place.get(name, -1) for name in known], np.int64)
+        best = rows if (rows >= 0).sum() > (best >= 0).sum() else best
+    return best
+
+
+def _rows_of(
+    names: Sequence[str], table: Any, file: Path, *, partly: bool, wanted: Sequence[Any] | None = None
+) -> np.ndarray | None:
+    """The row of each name, -1 where the table has none; None if no column has the names. With columns that are
+    `wanted` a name may have several rows, which agree in them."""
+    best, least, repeated = None, (1 if partly else len(names)), None
     known_forms = [known for known in forms(names) if len(set(known)) == len(names)]
     for column in table.columns:
-        if table[column].dtype.kind in "fb":  # 3.2 is no file 3
+        if table[column].dtype.kind in "fb" or least > len(names):  # 3.2 is no file 3
             continue
         for keys in forms(table[column].astype(str).tolist())[: 1 if table[column].dtype.kind in "iu" else None]:
-            if len(set(keys)) < len(keys):
+            row_of = dict(zip(keys[::-1], range(len(keys))[::-1], strict=True))  # the first of equal ones
+            if (several := len(row_of) < len(keys)) and (wanted is None or column in wanted):
                 continue
-            row_of = dict(zip(keys, range(len(keys)), strict=True))
             for known in known_forms:
                 rows = np.array([row_of.get(name, -1) for name in known], np.int64)
                 if (found := int((rows >= 0).sum())) >= least and found >= LEAST_NAMED * len(names):
-                    best, least = rows, found + 1
-                if least > len(names):
-                    return best
+                    best, least, repeated = rows, found + 1, (set(known), keys) if several else None
+            if least > len(names):
+                break
+    if repeated is not None and wanted is not None:
+        _check_repeated(table[list(wanted)], *repeated, file)
     return _rows_of_parts(names, table, file) if best is None else best
+
+
+def _check_repeated(wanted: Any, names: set[str], keys: Sequence[str], file: Path) -> None:
+    """Say that several rows of a table have one name; raise InputError if their labels or groups are different."""
+    of_names = wanted.assign(**{_NAME: keys})[[key in names for key in keys]]
+    for column in wanted:
+        values = of_names.drop_duplicates([_NAME, column])
+        if len(clashes := values[_NAME][values[_NAME].duplicated()]):
+            name = clashes.iloc[0]
+            both = name_list(values.loc[values[_NAME] == name, column].astype(str).tolist(), 3)
+            raise InputError(
+                f"{file} has rows with different {one_line(column, 40)} of {pluralize(clashes.nunique(), 'sample')}, "
+                f"such as {one_line(name, 40)} ({both}): expected one; choose a row of each (drop_duplicates in pandas)"
+            )
+    if extra := len(of_names) - of_names[_NAME].nunique():
+        said = f"{pluralize(extra, 'row')} more than one for a sample, with equal {name_list(list(wanted))}"
+        say(f"{file}: {said}")
+
+
+_NAME = "name of a sample"  # of a column that no table has
 
 
 def _parts(name: str) -> set[str]:
@@ -261,7 +305,8 @@ def with_labels(frame: Any, request: DataOptions, source_name: str) -> tuple[Any
     for name in frame.columns:
         names = frame[name].astype(str).tolist()
         if len(set(names)) == len(names) and (name not in numbered or name in table.columns):
-            rows = _rows_of(names, table[[name]] if name in numbered else table, file, partly=True)
+            there = table[[name, *sorted(wanted & {*table.columns})]] if name in numbered else table
+            rows = _rows_of(names, there, file, partly=True, wanted=sorted(wanted & {*table.columns}))
             if rows is not None and 2 * (rows >= 0).sum() >= min(len(names), len(table)):
                 found[name] = rows
     if not found:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
-from viewsmith.data.label_tables import column_of, table_of_names, table_options
+from viewsmith.data.label_tables import column_of, rows_of_names, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, open_text, reader, reading
@@ -304,8 +304,10 @@ def _say_parts(headers: list[str], path: Path) -> None:
 def _of_file(names: list[str], headers: list[str], path: Path, labels: Path) -> np.ndarray:
     """Labels of the records by a file of names and labels, empty text where there is none."""
     known = _label_file(labels)
-    unused = sorted(known.keys() - set(names))
-    absent = [i for i, name in enumerate(names) if name not in known]
+    given, values = list(known), [*known.values(), ""]
+    rows = rows_of_names(names, given)
+    unused = sorted({*given} - {given[row] for row in rows if row >= 0})
+    absent = np.flatnonzero(rows < 0).tolist()
     if unused and absent:  # names that nearly agree, such as those of another version of the file
         raise InputError(
             f"{labels} does not contain {pluralize(len(absent), 'record')} of {len(names):,} of {path}, first "
@@ -314,7 +316,7 @@ def _of_file(names: list[str], headers: list[str], path: Path, labels: Path) -> 
         )
     if unused:
         warn(f"{labels}: {pluralize(len(unused), 'name')} that {path} does not have, ignored: {name_list(unused)}")
-    return np.array([known.get(name, "") for name in names], dtype=np.str_)
+    return np.array([values[row] for row in rows], dtype=np.str_)
 
 
 def _label_file(path: Path) -> dict[str, str]:
