@@ -42,7 +42,7 @@ def recordings(n=16, channels=3, length=48, seed=0):
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_keep_the_form_and_replay(name, dtype):
     x = torch.from_numpy(recordings()[0]).to(dtype)
-    maker = find("view maker", name, "series").build(ViewContext((3, 48), 3, SERIES, torch.nn.Identity()))
+    maker = find("view maker", name, "series").made(ViewContext((3, 48), 3, SERIES, torch.nn.Identity()))
     views = [maker(x, generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
     assert views[0].shape == x.shape and views[0].dtype == dtype and torch.equal(views[0], views[1])
     assert not torch.equal(views[0], views[2]) and not torch.equal(views[0], x)
@@ -91,7 +91,7 @@ def test_speed_equals_a_slow_interpolation():
 def test_speed_of_factor_one_changes_nothing():
     x = torch.randn(3, 1, 17)
     torch.testing.assert_close(Speed(1.0)(x), x)
-    assert "limit is 0.9, expected a factor of at least 1" in refusal(Speed, 0.9)
+    assert "limit is 0.9, expected at least 1" in refusal(Speed, 0.9)
 
 
 def test_a_channel_mask_keeps_at_least_one_channel():

@@ -95,7 +95,7 @@ def built(name, channels=3, dtype="uint16", **options):
     context = ViewContext(
         (9, 12, channels), channels, modality_of("images"), torch.nn.Identity(), statistics, name=name
     )
-    return find("view maker", name, "images").build(context, **options)
+    return find("view maker", name, "images").made(context, **options)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -84,7 +84,7 @@ def test_images_that_are_not_square_are_not_turned():
 def maker(name, **options):
     statistics = {"pixel_mean": list(MEAN), "pixel_scale": list(STD)}
     context = ViewContext((12, 10, 3), 3, modality_of("images"), torch.nn.Identity(), statistics, name=name)
-    return find("view maker", name, "images").build(context, **options)
+    return find("view maker", name, "images").made(context, **options)
 
 
 def test_each_maker_changes_one_thing():

@@ -132,7 +132,7 @@ def test_log_mel_does_not_depend_on_the_padding():
 )
 def test_a_view_of_a_shorter_recording_is_known_where_it_is(name):
     x = torch.from_numpy(padded(uneven()))
-    maker = find("view maker", name, "series").build(
+    maker = find("view maker", name, "series").made(
         ViewContext(tuple(x.shape[1:]), x.shape[1], SERIES, torch.nn.Identity())
     )
     views = [maker(each, generator=torch.Generator().manual_seed(0)) for each in (x, x.nan_to_num())]

@@ -143,7 +143,7 @@ def test_the_window_of_the_vocoder_is_of_64_milliseconds(rate, points):
     x = torch.randn((4, 1, 2000), generator=draw())
     statistics = {} if rate is None else {"sampling_rate": rate}
     context = ViewContext((1, 2000), 1, modality_of("series"), torch.nn.Identity(), statistics)
-    maker = find("view maker", "pitch", "series").build(context)
+    maker = find("view maker", "pitch", "series").made(context)
     assert torch.equal(maker(x, generator=draw()), views.pitch_shift(x, ends(x), 2.0, points, draw()))
 
 
@@ -151,9 +151,7 @@ def test_the_window_of_the_vocoder_is_of_64_milliseconds(rate, points):
 def test_gaps_are_zeros_for_a_change_and_stay(name):
     x = signals(length=80).float()
     x[0, :, 60:], x[1, 0, 7] = torch.nan, torch.nan
-    maker = find("view maker", name, "series").build(
-        ViewContext((2, 80), 2, modality_of("series"), torch.nn.Identity())
-    )
+    maker = find("view maker", name, "series").made(ViewContext((2, 80), 2, modality_of("series"), torch.nn.Identity()))
     view = maker(x, generator=draw())
     assert torch.equal(view.isnan(), x.isnan())
     filled = maker.change(x.nan_to_num(), last_points(x, ~x.isnan().all(1)), draw())

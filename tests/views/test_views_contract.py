@@ -27,8 +27,7 @@ def registered_maker(modality, name):
     space = None if modality == "vectors" else PrincipalSpace(kind.neighbor_features)
     shape = ROW_SHAPES[modality]
     context = ViewContext(shape, kind.channels(shape), kind, torch.nn.Identity(), STATS[modality], space, name=name)
-    given = () if isinstance(entry.build, type) else (context,)
-    return entry.build(*given, **{name: value for name, value in OPTIONS.items() if name in entry.options})
+    return entry.made(context, **{name: value for name, value in OPTIONS.items() if name in entry.options})
 
 
 KEYS = [(d, n) for d in ("images", "dna") for n in VIEWS[d] if not find("view maker", n, d).tag("changes_shape")]

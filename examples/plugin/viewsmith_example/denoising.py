@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Weight, register
 from viewsmith.core.schedule import Batch, Phase, Update
 from viewsmith.data import Dataset
-from viewsmith.estimator.arguments import Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.options import Part
@@ -42,9 +41,9 @@ class DecodedNoise(Part):
 
     slot = "noise"
 
-    levels: tuple[Rate, Rate] = (0.25, 1.0)
+    levels: tuple[Weight, Weight] = (0.25, 1.0)
     """Levels of the noise on the two views: geometric means of the deviations of features, in scaled units."""
-    weight: Rate = 0.1
+    weight: Weight = 0.1
     """Weight of the decoder's error in the loss of the encoder."""
 
 

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.views import ViewMaker
 
 
@@ -23,11 +22,8 @@ class Drift(ViewMaker):
         Number of knots along a row; with 2 the curve is a straight line.
     """
 
-    def __init__(
-        self, *, drift_strength: Annotated[float, Field(ge=0)] = 0.5, drift_knots: Annotated[int, Field(ge=2)] = 4
-    ) -> None:
-        super().__init__()
-        self.drift_strength, self.drift_knots = drift_strength, drift_knots
+    drift_strength: Annotated[float, Bounds(ge=0)] = 0.5
+    drift_knots: Annotated[int, Bounds(ge=2)] = 4
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Views of scaled rows, (B, d), each with a different curve."""

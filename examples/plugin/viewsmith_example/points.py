@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, Fraction, Weight, register
 from viewsmith.modalities import Modality
 from viewsmith.modalities.checks import check_finite, check_numbers
 from viewsmith.networks import EncoderContext, NoiseContext
@@ -164,15 +164,9 @@ class CloudViews(ViewMaker):
         Probability with which a point is replaced, 0 to 1.
     """
 
-    def __init__(
-        self,
-        *,
-        cloud_turn: Annotated[float, Field(ge=0, le=180)] = 180.0,
-        cloud_noise: Annotated[float, Field(ge=0)] = 0.02,
-        cloud_lost: Annotated[float, Field(ge=0, le=1)] = 0.25,
-    ) -> None:
-        super().__init__()
-        self.cloud_turn, self.cloud_noise, self.cloud_lost = cloud_turn, cloud_noise, cloud_lost
+    cloud_turn: Annotated[float, Bounds(ge=0, le=180)] = 180.0
+    cloud_noise: Weight = 0.02
+    cloud_lost: Fraction = 0.25
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         n, _, points = x.shape

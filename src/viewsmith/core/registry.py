@@ -28,7 +28,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from viewsmith.core.errors import InputError, check_choice, duplicates, error_text
 
@@ -83,6 +83,12 @@ class Bounds:
         return schema | bounds | ({"allow_inf_nan": False} if schema["type"] == "float" else {})
 
 
+Positive = Annotated[float, Bounds(gt=0)]
+Fraction = Annotated[float, Bounds(ge=0, le=1)]
+Portion = Annotated[float, Bounds(gt=0, le=1)]
+Weight = Annotated[float, Bounds(ge=0.0)]
+
+
 @dataclass(frozen=True)
 class Entry:
     """A registered part."""
@@ -98,9 +104,13 @@ class Entry:
 
     @property
     def options(self) -> dict[str, Option]:
-        """Options by name. If only a method can build the part, its options are in the tag ``options``."""
+        """Options by name. If only a method can build the part, its options are in the tag ``options``; the tag
+        ``named`` has other names, which are unique in a modality, of attributes of a class that are options."""
         if "options" in self.tags:
             return {name: Option(annotation, None) for name, annotation in self.tags["options"].items()}
+        if "named" in self.tags:
+            declared = self.build.declared_options()  # type: ignore[attr-defined]
+            return {name: declared[attribute] for name, attribute in self.tags["named"].items()}
         # A class that needs other parts, as a framework needs an encoder, has a class method `build`. It can have
         # options and, with **options, pass the others to the constructor.
         build: Any = getattr(self.build, "build", None) if inspect.isclass(self.build) else None
@@ -115,6 +125,12 @@ class Entry:
                 if parameter.kind is parameter.KEYWORD_ONLY:
                     found[name] = Option(hints.get(name, _kind_of(parameter.default)), parameter.default)
         return found
+
+    def made(self, context: Any, **options: Any) -> Any:
+        """The part; a class takes only its options."""
+        of_context = () if isinstance(self.build, type) else (context,)
+        named = self.tag("named", {})
+        return self.build(*of_context, **{named.get(name, name): value for name, value in options.items()})
 
     def tag(self, name: str, default: Any = None) -> Any:
         """The value of a tag, or `default` if the part does not have it."""
@@ -367,6 +383,41 @@ class Flag:
     metavar: str | None = None
     name: str | None = None
     lists: str | None = None
+
+
+class Declared:
+    """Base class of parts whose options are attributes with a type, bounds and a default, which are declared once."""
+
+    @classmethod
+    @functools.cache
+    def declared_options(cls) -> Mapping[str, Option]:
+        """Options by name: annotated attributes with a default, of classes below the one that extends `Declared`."""
+        own = [base for base in cls.__mro__[::-1] if issubclass(base, Declared) and Declared not in base.__bases__]
+        names = [name for base in own for name in inspect.get_annotations(base) if name in base.__dict__]
+        hints = get_type_hints(cls, include_extras=True) if names else {}
+        return {
+            name: Option(hints[name], getattr(cls, name)) for name in names if get_origin(hints[name]) is not ClassVar
+        }
+
+    @classmethod
+    def options_signature(cls) -> inspect.Signature:
+        """The signature of a constructor that takes the options, in their order or by name."""
+        kind, declared = inspect.Parameter.POSITIONAL_OR_KEYWORD, cls.declared_options()
+        return inspect.Signature(
+            [inspect.Parameter(n, kind, default=o.default, annotation=o.annotation) for n, o in declared.items()]
+        )
+
+    def take(self, *values: Any, **options: Any) -> None:
+        """Store the value of each option, or its default; raises InputError unless it is one of its values."""
+        given = self.options_signature().bind(*values, **options).arguments
+        for name, option in self.declared_options().items():
+            value = given.get(name, option.default)
+            if get_origin(option.annotation) is Literal:
+                check_choice(name, value, option.annotation)
+            for further in getattr(option.annotation, "__metadata__", ()):
+                if isinstance(further, Bounds):
+                    further.check(name, value)
+            setattr(self, name, value)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import viewsmith.modalities.series.views
 import viewsmith.modalities.spectra.views
 import viewsmith.modalities.vectors.thinning
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
-from viewsmith.core.registry import Bounds, registered, wrapped
+from viewsmith.core.registry import Bounds, Fraction, Portion, Positive, Weight, registered, wrapped
 from viewsmith.data.options import ModelDataOptions
 from viewsmith.estimator.options import Part, arguments_text, with_role
 from viewsmith.modalities import modality_of
@@ -35,10 +35,6 @@ ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant"}
 Count = Annotated[int, Bounds(ge=1)]
 Natural = Annotated[int, Bounds(ge=0)]
 BatchSize = Annotated[int, Bounds(ge=2)]
-Positive = Annotated[float, Bounds(gt=0)]
-Fraction = Annotated[float, Bounds(ge=0, le=1)]
-Portion = Annotated[float, Bounds(gt=0, le=1)]
-Rate = Annotated[float, Bounds(ge=0)]
 Widths = tuple[Count, ...]
 Auto = Literal["auto"]
 Jitter = Annotated[float, Bounds(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
@@ -151,8 +147,8 @@ class Views(Part):
     """Number of small crops of each image (multicrop)."""
     max_edits: Count = 2
     """Largest number of edits of one sequence (dna)."""
-    mutation_rate: Fraction = 0.05
-    """Fraction of the letters that mutation changes, at most 0.75."""
+    mutation_rate: Annotated[float, Bounds(ge=0, le=0.75)] = 0.05
+    """Fraction of the letters that mutation changes, at most 0.75 (random letters)."""
     strand: Fraction | Auto = "auto"
     """Probability of the reverse complement (dna); "auto" as for `flip`."""
 
@@ -188,7 +184,7 @@ class Objective(Part):
     """Widths of the projection head; the last is the width of the projection. "auto": the framework's default."""
     predictor_dims: Widths | Auto = "auto"
     """Widths of the predictor. "auto": the framework's default."""
-    representation_noise: Rate = 0.0
+    representation_noise: Weight = 0.0
     """Strength of the noise that is added to the representation before the head (SimCL); 0: no noise."""
 
 
@@ -237,9 +233,9 @@ class Training(Part):
     """lars scales the learning rate of each layer, for large batches."""
     learning_rate: Positive | Auto = "auto"
     """"auto": 0.003; with lars 0.3 for every 256 rows of a batch."""
-    weight_decay: Rate = 0.0
+    weight_decay: Weight = 0.0
     """Decay of the weights in each step, decoupled from the gradient."""
-    final_weight_decay: Rate | None = None
+    final_weight_decay: Weight | None = None
     """The weight decay follows half a cosine from `weight_decay` to this value (DINO); None: it is constant."""
     exclude_norm_and_bias: bool | Auto = "auto"
     """No weight decay for biases and the weights of normalization layers and, with lars, no scaling of their learning
@@ -266,7 +262,7 @@ class Training(Part):
     """Stop after this many minutes, preparation included (neighbor search, choice of a strength); None: no limit.
 
     A preparation that takes longer, and more than 10 seconds, is stopped: nothing is trained then, which is said."""
-    checkpoint_every: Rate = 30.0
+    checkpoint_every: Weight = 30.0
     """Seconds between checkpoints, if there is a run folder."""
     callbacks: Any = None
     """Called during the training. The names tensorboard, mlflow and wandb stand for loggers

@@ -191,7 +191,7 @@ def _others(model: Any) -> dict[str, ViewMaker]:
         if entry is not None:
             shape, modality = facts.row_shape, model.modality_
             context = ViewContext(shape, modality.channels(shape), modality, nn.Identity(), facts.statistics)
-            found[label] = entry.build(context, **options)
+            found[label] = entry.made(context, **options)
     return found
 
 

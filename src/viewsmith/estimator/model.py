@@ -502,8 +502,7 @@ def make_views(plan: AnyContext, encoder: nn.Module) -> PairMaker:
             layer=plan.layer,
         )
         selected = {option: given[option] for option in entry.options if option in given}
-        of_context = () if isinstance(entry.build, type) else (context,)  # a class takes only its options
-        makers.append(entry.build(*of_context, **selected))
+        makers.append(entry.made(context, **selected))
     return PairMaker(makers, refreshed=refreshed, changes_shape=any(entry.tag("changes_shape") for entry in entries))
 
 

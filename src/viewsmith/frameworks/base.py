@@ -11,26 +11,20 @@ A framework is a self-supervised objective with its own state. To add one, write
 If heads depend on the encoder, a class method ``build(context, *, option=..., **options)`` makes them.
 """
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
-from viewsmith.core.errors import InputError, check, check_choice
-from viewsmith.core.registry import Bounds, Option, entries
+from viewsmith.core.errors import InputError, check
+from viewsmith.core.registry import Declared, entries
 from viewsmith.core.schedule import Role
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.networks.base import MLP, cosine_momentum, momentum_copy, update_copy
 from viewsmith.views.base import PositivePair
-
-Temperature = Annotated[float, Bounds(gt=0)]
-Fraction = Annotated[float, Bounds(ge=0, le=1)]
-Weight = Annotated[float, Bounds(ge=0.0)]
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,7 @@ class FrameworkContext:
         return dict(zip(("hidden", "out"), given, strict=False))
 
 
-class Framework(nn.Module):
+class Framework(Declared, nn.Module):
     """Base class of frameworks: a self-supervised objective with its own state, such as a queue or a momentum copy.
 
     An option is declared once, as an attribute of the class with a type, bounds and a default, such as
@@ -99,26 +93,7 @@ class Framework(nn.Module):
             self.encoder = encoder
         if head is not None:
             self.head = head
-        for name, option in self.declared_options().items():
-            value = options.pop(name, option.default)
-            if get_origin(option.annotation) is Literal:
-                check_choice(name, value, option.annotation)
-            for bounds in getattr(option.annotation, "__metadata__", ()):
-                bounds.check(name, value)
-            setattr(self, name, value)
-        if options:
-            raise TypeError(f"{type(self).__name__} has no option {next(iter(options))!r}")
-
-    @classmethod
-    @functools.cache
-    def declared_options(cls) -> Mapping[str, Option]:
-        """Options by name: annotated attributes of the class that have a default."""
-        hints = get_type_hints(cls, include_extras=True)
-        own = [base for base in reversed(cls.__mro__) if issubclass(base, Framework)]
-        names = [name for base in own for name in inspect.get_annotations(base) if name in base.__dict__]
-        return {
-            name: Option(hints[name], getattr(cls, name)) for name in names if get_origin(hints[name]) is not ClassVar
-        }
+        self.take(**options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses (B,) of a pair of views (B, ...) each; `progress` is the fraction of the training that is done."""

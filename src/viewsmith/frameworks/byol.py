@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Fraction, PredictorFramework
+from viewsmith.core.registry import Fraction, register
+from viewsmith.frameworks.base import PredictorFramework
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check, check_fraction, check_temperature
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Fraction, Positive, register
 from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import Fraction, Framework, FrameworkContext, Temperature, head_width, prototype_scores
+from viewsmith.frameworks.base import Framework, FrameworkContext, head_width, prototype_scores
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.base import MLP, cosine_momentum, momentum_copy
 from viewsmith.views.base import PositivePair
@@ -68,7 +68,7 @@ class DINO(Framework):
 
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "last_layer"}
 
-    temperature: Temperature = 0.1
+    temperature: Positive = 0.1
     momentum: Fraction = 0.996
     teacher_output: bool = False
 

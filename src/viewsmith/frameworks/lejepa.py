@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import broadcast_tensors, total
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Fraction, register
 from viewsmith.core.tensors import stream
-from viewsmith.frameworks.base import Fraction, Framework, FrameworkContext, full_precision, updates_state
+from viewsmith.frameworks.base import Framework, FrameworkContext, full_precision, updates_state
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Fraction, Positive, register
 from viewsmith.frameworks import base
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.base import MLP, momentum_copy
@@ -57,8 +57,8 @@ class MoCo(base.Framework):
     """
 
     largest_queue = 65_536
-    temperature: base.Temperature = 0.2
-    momentum: base.Fraction = 0.999
+    temperature: Positive = 0.2
+    momentum: Fraction = 0.999
 
     def __init__(
         self,

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Fraction, FrameworkContext, PredictorFramework, Temperature, two_way_info_nce
+from viewsmith.core.registry import Fraction, Positive, register
+from viewsmith.frameworks.base import FrameworkContext, PredictorFramework, two_way_info_nce
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
 
@@ -46,7 +46,7 @@ class MoCoV3(PredictorFramework):
     """
 
     projector, predicts = staticmethod(projector), staticmethod(predictor)
-    temperature: Temperature = 1.0
+    temperature: Positive = 1.0
     momentum: Fraction = 0.99
 
     @classmethod

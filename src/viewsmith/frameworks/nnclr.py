@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Positive, register
 from viewsmith.frameworks import base
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.base import MLP
@@ -41,7 +41,7 @@ class NNCLR(base.PredictorFramework):
 
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     largest_queue = 98_304  # as published
-    temperature: base.Temperature = 0.1
+    temperature: Positive = 0.1
 
     def __init__(
         self,

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Positive, register
 from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import DataSummary, Framework, FrameworkContext, Temperature, nt_xent_of_all
+from viewsmith.frameworks.base import DataSummary, Framework, FrameworkContext, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, Negatives
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -32,7 +32,7 @@ class SimCLR(Framework):
     training_roles: ClassVar[Mapping[Role, str]] = {"head": "head"}
     static_step = True
 
-    temperature: Temperature = 0.5
+    temperature: Positive = 0.5
     kernel: Kernel = "cosine"
     negatives: Negatives = "all"
 

@@ -1,23 +1,20 @@
 """DiffAug's framework: the similarity of projections is trained to follow the similarity of representations."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError, check
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Fraction, Positive, register
 from viewsmith.frameworks.base import DataSummary, Framework, full_precision, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, unit
 from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive, soft_normalized
 from viewsmith.views.base import PositivePair
 
 Ids = tuple[Tensor, Tensor] | None
-
-
-Positive = Annotated[float, Bounds(gt=0)]
 
 
 @dataclass
@@ -35,7 +32,7 @@ class SoftTargets:
     targets: Literal["samples", "views"] = "samples"
     """Whether soft labels compare the samples of a batch, as in the authors' program, or samples with views, as in the
     paper."""
-    beta: Annotated[float, Bounds(ge=0, le=1)] = 0.0
+    beta: Fraction = 0.0
     """Added to the log-similarity of the two views of a sample in the soft labels, 0 to 1."""
     detach_targets: bool = True
     """No gradient through the soft labels; with False, as published, this gradient drives representations apart."""

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError, check
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Positive, register
 from viewsmith.core.tensors import on_host
-from viewsmith.frameworks.base import Framework, Temperature
+from viewsmith.frameworks.base import Framework
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.base import PositivePair
 
@@ -24,7 +24,7 @@ class SupCon(Framework):
     """SupCon: supervised SimCLR, all views of a class attract; `labels`, int64 (n,), are not saved with weights."""
 
     reads_labels = True
-    temperature: Temperature = 0.1
+    temperature: Positive = 0.1
 
     def __init__(self, encoder: nn.Module, head: nn.Module, labels: Tensor | None = None, **options: Any) -> None:
         super().__init__(encoder, head, **options)

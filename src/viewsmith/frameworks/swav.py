@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, rank, world_size
 from viewsmith.core.errors import check, check_temperature
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Fraction, Positive, register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks import base
 from viewsmith.losses.nt_xent import unit
@@ -67,8 +67,8 @@ class SwAV(base.Framework):
 
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
-    temperature: base.Temperature = 0.1
-    queue_start: base.Fraction = 0.075
+    temperature: Positive = 0.1
+    queue_start: Fraction = 0.075
 
     def __init__(
         self,

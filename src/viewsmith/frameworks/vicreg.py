@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.distributed import total
-from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, Weight
+from viewsmith.core.registry import Weight, register
+from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.losses.vicreg import vicreg
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair

@@ -1,14 +1,16 @@
 """The view maker, the interface of all augmentations; pairs of views; noise on representations (SimGCL)."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, dataclass_transform
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, check_weight
+from viewsmith.core.registry import Declared
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.schedule import Batch
 from viewsmith.core.tensors import stream
@@ -55,12 +57,24 @@ class PositivePair:
                 )
 
 
-class ViewMaker(nn.Module):
+class _OptionsSignature:
+    """The signature of a view maker without a constructor of its own: its options."""
+
+    def __get__(self, maker: "ViewMaker | None", cls: "type[ViewMaker]") -> inspect.Signature | None:
+        return cls.options_signature() if maker is None and cls.__init__ is ViewMaker.__init__ else None
+
+
+@dataclass_transform()
+class ViewMaker(Declared, nn.Module):
     """A module that maps a batch of scaled samples to one view of each, with the same shape, dtype and device.
 
     It is called as ``maker(x, index=..., generator=...)``. `x` is (B, ...). `index`, int64 (B,), gives the row of each
     sample in the pool; it is None for samples that are not in the pool. All randomness comes from `generator`, so a
     draw can be replayed. There is no loop over samples.
+
+    An option is declared once, as an attribute of the class with a type, bounds and a default, such as
+    ``rate: Annotated[float, Bounds(ge=0, le=1)] = 0.2``. The constructor takes options in their order or by name, and
+    checks them.
     """
 
     views_made: int = 2  #: 2: both views of a pair are augmented; 1: only the second, the first is the sample
@@ -71,6 +85,15 @@ class ViewMaker(nn.Module):
     static_step: bool = False  #: every call launches the same kernels, see `viewsmith.networks.base.is_static`
     mixes_rows: bool = False  #: views are weighted means of rows of the pool, so that principal coordinates are enough
     pool: Rows | None = None  #: rows given by `prepare`; never saved with the model
+    __signature__ = _OptionsSignature()
+
+    def __init__(self, *values: Any, **options: Any) -> None:
+        super().__init__()
+        self.take(*values, **options)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Further checks of the options, and what is made of them."""
 
     def prepare(self, pool: Rows) -> None:
         """Set the pool, the scaled training rows, (n, ...), for makers that use other rows."""
@@ -157,14 +180,15 @@ class ViewContext(PartContext):
     """The arguments that a registered view maker is built from, beside those of `PartContext`.
 
     A view maker is registered by ``@register("view maker", "my-views", help=..., modalities=...)`` on a class whose
-    keyword-only arguments are its options, or on a function of a context with such arguments. Its tags:
-    ``changes_shape`` (views have another shape than samples, so it must be the last), ``local_views`` (it makes
-    additional, smaller views, which not every framework supports), ``other_samples`` (a view may be another sample),
-    ``neighbors`` (it searches nearest rows), ``needs`` (the values it needs, "counts"), ``searches`` (the option that
-    ``noise_strength="auto"`` chooses), and functions: ``adapt`` (from the estimator's arguments, the modality and the
-    shape of a row to arguments for this view maker), ``check`` (of the options and the shape of a row, raises
-    InputError), ``derive`` (from arguments and training data to the values in `derived`) and ``smaller`` (from the
-    shape of a row and these values to the name of its smaller views and their size in pixels, or None).
+    declared or keyword-only arguments are its options, or on a function of a context with such arguments. Its tags:
+    ``named`` (of a class: names of options, and of the attributes that they set), ``changes_shape`` (views have another
+    shape than samples, so it must be the last), ``local_views`` (it makes additional, smaller views, which not every
+    framework supports), ``other_samples`` (a view may be another sample), ``neighbors`` (it searches nearest rows),
+    ``needs`` (the values it needs, "counts"), ``searches`` (the option that ``noise_strength="auto"`` chooses), and
+    functions: ``adapt`` (from the estimator's arguments, the modality and the shape of a row to arguments for this view
+    maker), ``check`` (of the options and the shape of a row, raises InputError), ``derive`` (from arguments and
+    training data to the values in `derived`) and ``smaller`` (from the shape of a row and these values to the name of
+    its smaller views and their size in pixels, or None).
     """
 
     modality: Any

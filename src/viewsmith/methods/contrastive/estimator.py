@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Positive, register
 from viewsmith.core.rows import RowSource, too_large_for_memory
 from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
@@ -108,13 +108,13 @@ class Contrastive(ViewsmithEstimator):
     """"auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
     1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500; more on
     a GPU)."""
-    learning_rate: arguments.Positive | arguments.Auto = "auto"
+    learning_rate: Positive | arguments.Auto = "auto"
     """"auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
     lars 0.3 for every 256 rows of a batch."""
     batch_size: arguments.BatchSize | arguments.Auto = "auto"  # type: ignore[assignment]
     """Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500 steps,
     otherwise 256."""
-    head_learning_rate: arguments.Positive | arguments.Auto = "auto"
+    head_learning_rate: Positive | arguments.Auto = "auto"
     """Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
     encoder, otherwise the same."""
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from viewsmith.core.registry import Bounds
-from viewsmith.estimator.arguments import Auto, Count, Positive, Rate
+from viewsmith.core.registry import Bounds, Positive, Weight
+from viewsmith.estimator.arguments import Auto, Count
 from viewsmith.estimator.options import Part
 from viewsmith.methods.crl_tac import families
 from viewsmith.methods.crl_tac.channel import Predicate
@@ -92,12 +92,12 @@ class Channel(Part):
     """Images with crops: in so many first steps, positives are crops that overlap each other, and P(T|x) moves to where
     such crops agree. Later all crops that are drawn from P(T|x) are positives. "auto": 50, or 0 if black stays zero
     (`scaling`), where such a start can end beside the object."""
-    place_weight: Rate = 1.0
+    place_weight: Weight = 1.0
     """Weight of E_Q log P(T|x), where Q is concentrated on the place that discovery found."""
-    recurrence_weight: Rate | Auto = "auto"
+    recurrence_weight: Weight | Auto = "auto"
     """Weight of `viewsmith.losses.recurrence` in the channel step: prefers what other samples show, too. "auto": 3 for
     crops of images whose black stays zero (`scaling`), otherwise 0, as published."""
-    entropy_weight: Rate = 0.0025
+    entropy_weight: Weight = 0.0025
     """Weight of the entropy of P(T|x)."""
     effective_target: Effective | Auto | None = "auto"
     """Soft lower limit of the effective number of transformations of a sample, the exponential of the entropy of

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Fraction, Portion, Positive, Weight, register
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.estimator import arguments, model
@@ -99,7 +99,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 Decay = Annotated[float, Bounds(ge=0, lt=1)]
-Strength = Annotated[float, Bounds(gt=0, le=1)]
 
 #: Settings for which "auto" takes the value of the modality.
 FROM_MODALITY = ("directions", "nu", "strength", *model.SETTINGS)
@@ -121,12 +120,12 @@ class SoftLoss(Part, SoftTargets):
     directions: bool | arguments.Auto = "auto"
     """Compare the directions of projections, with `temperature`; "auto": for images and DNA. The map is never compared
     by direction."""
-    nu: arguments.Positive | arguments.Auto = "auto"
+    nu: Positive | arguments.Auto = "auto"
     """Degrees of freedom of the kernel in the projection, where small values give heavy tails; "auto": 1, or 100 for
     directions."""
-    nu_map: arguments.Positive = 1.0
+    nu_map: Positive = 1.0
     """Degrees of freedom of the kernel in the map."""
-    negative_weight: arguments.Positive | arguments.Auto = "auto"
+    negative_weight: Positive | arguments.Auto = "auto"
     """Weight of a pair of different samples; "auto": 1 for normalized similarities; otherwise 5 / (B - 1) for narrow
     projections with heavy tails, and 1 for others."""
 
@@ -141,7 +140,7 @@ class Map(Part):
     """Width of the map."""
     map_hidden: arguments.Widths = (256,)
     """Widths of the hidden layers between representation and map."""
-    map_gradient: arguments.Fraction = 1.0
+    map_gradient: Fraction = 1.0
     """Fraction of the map's gradient that reaches the encoder, 0 to 1."""
 
 
@@ -167,14 +166,14 @@ class Generator(Part, arguments.GeneratorArguments):
     """Schedule of the noise in the diffusion model."""
     sampler: Literal["auto", "ddim", "ddpm", "dpm"] = "auto"
     """Sampler of the diffusion model."""
-    strength: Strength | arguments.Auto = "auto"
+    strength: Portion | arguments.Auto = "auto"
     """Noise from which sampling starts. 1: views are generated from pure noise; less: from the sample with this amount
     of noise."""
-    guidance: arguments.Rate = 1.0
+    guidance: Weight = 1.0
     """Weight of classifier-free guidance; 1: no guidance."""
     condition_drop: Decay = 0.0
     """Probability that the condition of a sample is dropped in the training of the generator; needed for guidance."""
-    condition_blur: arguments.Rate = 0.0
+    condition_blur: Weight = 0.0
     """Standard deviation of the noise that is added to the standardized condition, so that views vary more."""
     average: Decay = 0.999
     """Decay of the exponential moving average of the generator's weights."""
@@ -230,7 +229,7 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
     "A" for no generator. "J": joint training of both. With the epochs of each phase, "A200 B400 A800"; `epochs` and
     `generator_epochs` then scale those of the A and of the B phases. Without them all A phases are equally long, and
     all B phases."""
-    replacement: arguments.Fraction = 0.1
+    replacement: Fraction = 0.1
     """lambda, the fraction of positives that are generated."""
 
     def reads_labels(self) -> bool:

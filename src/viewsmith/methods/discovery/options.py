@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from viewsmith.core.errors import InputError, one_line
-from viewsmith.core.registry import Bounds, Flag, texts_of
+from viewsmith.core.registry import Bounds, Flag, Portion, texts_of
 
 Count = Annotated[int, Bounds(ge=1)]
 
@@ -61,7 +61,7 @@ class DiscoveryOptions:
 
     In other images, more than one also finds a first kind that fills the images, of which one box in each is not enough
     to see what recurs."""
-    max_q: Annotated[float, Bounds(gt=0, le=1)] = 0.1
+    max_q: Portion = 0.1
     """Largest q-value of a part that is listed, above 0 and at most 1 (default: 0.1)."""
     unjudged: bool = False
     """Images: also list parts of further kinds of which it is not known how many are wrong.

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.errors import InputError, warn
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Fraction, Weight, register
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import stream
@@ -75,14 +75,14 @@ class Source(Part, arguments.GeneratorArguments):
 
     view_cache: str | None = None
     """Folder of a view cache of the training rows; None: train a generator."""
-    alpha: arguments.Fraction = 1.0
+    alpha: Fraction = 1.0
     """Probability that one of the two sources of a pair is a generated view; 0: no generated views."""
     noise: str = "adaptive"
     """Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`."""
     foreground: ForegroundMap = "projection"
     """Without a view cache, adaptive noise of images: patches are foreground by their projection on the first component
     as it is, as in the authors' program, or by "min-max": scaled to 0 to 1 for each image, as in equation 7."""
-    first_fraction: arguments.Fraction = 0.5
+    first_fraction: Fraction = 0.5
     """Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator."""
     cached_views: arguments.Count = 1
     """Without a view cache: number of generated views of each sample."""
@@ -116,7 +116,7 @@ class Quality(Part):
     quality_diversity: bool = False
     """For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
     rewards views that differ and mean the same. For images the background has this effect in any case."""
-    gamma: arguments.Rate = 1.0
+    gamma: Weight = 1.0
     """Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1."""
 
 

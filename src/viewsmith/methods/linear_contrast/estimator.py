@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import Bounds, find, names, register
+from viewsmith.core.registry import Bounds, Portion, Positive, find, names, register
 from viewsmith.core.tensors import derive_seed
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -93,9 +93,9 @@ class LinearContrast(ViewsmithEstimator):
     """Views of each sample."""
     batch_size: arguments.BatchSize = 256
     """Samples in a block."""
-    crop_minimum: arguments.Portion | arguments.Auto = "auto"
+    crop_minimum: Portion | arguments.Auto = "auto"
     """Smallest area of a crop, as a fraction of the image; "auto": 0.4."""
-    ridge: arguments.Positive | arguments.Auto = "auto"
+    ridge: Positive | arguments.Auto = "auto"
     """Part of the views' mean noise that is added to the noise of every direction. "auto": chosen on held-out samples
     among 0.01, 0.03, 0.1 and 0.3."""
     max_samples: arguments.Count | None = 10_000

@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Fraction, Positive, Weight, register
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.estimator import model
-from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fraction, Positive, Rate
+from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
 from viewsmith.estimator.options import Part
@@ -244,9 +244,9 @@ class UnifiedLoss(Part):
     beta: Positive | Auto = "auto"
     """Sharpness of the loss; 2 / temperature in the linear form. "auto": 2 / temperature if oucl is given a
     temperature, otherwise 16."""
-    loss_margin: Rate = 0.0
+    loss_margin: Weight = 0.0
     """lambda of the linear form."""
-    gamma: Rate = 0.4
+    gamma: Weight = 0.4
     """Margin of the circle and squared forms."""
     detach_weights: bool = True
     """No gradient through the weights of the circle form."""

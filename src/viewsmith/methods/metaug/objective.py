@@ -19,7 +19,8 @@ from torch.func import functional_call, jvp
 
 from viewsmith.core.distributed import is_distributed, world_size
 from viewsmith.core.errors import InputError
-from viewsmith.estimator.arguments import Auto, Count, Positive, Rate, Widths
+from viewsmith.core.registry import Positive, Weight
+from viewsmith.estimator.arguments import Auto, Count, Widths
 from viewsmith.estimator.options import Part
 from viewsmith.frameworks import Framework, Unified
 from viewsmith.frameworks.base import full_precision
@@ -193,11 +194,11 @@ class Features(Part):
     """The loss with augmented features. "joint": one unified loss of all features, original and augmented, as in the
     paper (section 3.3, equation 11). "mean": the mean of M + 1 losses, with the features of one view replaced or those
     of all, as in the authors' program."""
-    inner_rate: Rate = 0.1
+    inner_rate: Weight = 0.1
     """ell, the learning rate of the encoder's step in the objective of the generators."""
     margin: Literal["large", "medium", "small"] = "large"
     """Size of the margins that keep augmented features from being copies of the features."""
-    margin_weight: Rate = 1.0
+    margin_weight: Weight = 1.0
     """alpha / delta, the weight of the margins in the objective of the generators; 0: no margins."""
     margin_scope: Literal["batch", "sample"] = "batch"
     """Whether margins are computed from the pairs of the batch or of each sample."""

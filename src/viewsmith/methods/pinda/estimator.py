@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.errors import InputError, check, join_names
-from viewsmith.core.registry import Entry, entries, find, names, register
+from viewsmith.core.registry import Entry, Positive, entries, find, names, register
 from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import stream
 from viewsmith.data import Dataset
-from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Positive
+from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer

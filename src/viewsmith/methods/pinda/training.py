@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import Bounds
+from viewsmith.core.registry import Bounds, Fraction, Positive, Weight
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
-from viewsmith.estimator.arguments import Auto, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.arguments import Auto, Widths
 from viewsmith.estimator.options import Part
 from viewsmith.frameworks import Framework
 from viewsmith.methods.contrastive.training import PairMethod
@@ -50,7 +50,7 @@ class Noise(Part):
     """Noise on both views of a pair instead of one."""
     penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
     """Penalty against collapse: log_barrier on features without noise, inverse_norm (published) on small noise."""
-    penalty_weight: Rate = 1.0
+    penalty_weight: Weight = 1.0
     """Weight of the penalty."""
     objective: Literal["cooperative", "adversarial"] = "cooperative"
     """The generator decreases the loss (published), or increases it."""
@@ -62,7 +62,7 @@ class Noise(Part):
     sequence, shared. Spectra: spectral. "auto": the first of these."""
     generator_hidden: Widths = (64,)
     """Widths of the hidden layers of the generators mlp and spectral."""
-    noise_length: Rate = 0.25
+    noise_length: Weight = 0.25
     """Spectra: the length over which noise goes together, as a part of the axis; 0: each point has its own."""
 
 

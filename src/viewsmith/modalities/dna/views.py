@@ -8,16 +8,16 @@ a number from 0 to L - 1 is a letter of the sequence, L to L + C - 1 is a fixed 
 complement of column c. Several edits are applied to the plan one after another; `render` then gathers the columns once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, check_fraction, check_weight
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import Bounds, Fraction, Portion, Weight, register
 from viewsmith.core.samples import Rows
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, Alphabet
 from viewsmith.modalities.dna.networks import real_positions
@@ -98,7 +98,7 @@ def invert(plan: Tensor, start: Tensor, size: Tensor) -> Tensor:
 class DNAEdit(ViewMaker):
     """Base class of the edits; `complements` says whether an edit writes complements."""
 
-    complements: bool = False
+    complements = False
 
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         """Apply the edit to the `chosen` sequences, with parameters drawn for each of them."""
@@ -110,22 +110,26 @@ class DNAEdit(ViewMaker):
         return render(x, plan, complements=self.complements)
 
 
-@view("reverse-complement", help="the reverse complement, half of the time", modalities="dna", strengths=({},))
+@view(
+    "reverse-complement", help="the reverse complement, half of the time", modalities="dna", strengths=({},), named={}
+)
 class ReverseComplement(DNAEdit):
     """The reverse complement of a sequence, with probability `p` (EvoAug: 0.5)."""
 
     complements = True
-
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        check_fraction("p", p)
-        self.p = p
+    p: Fraction = 0.5
 
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         drawn = rand((len(plan),), like, generator) < self.p
         return reverse_complement(plan, lengths, chosen & drawn)
 
 
+@view(
+    "mutation",
+    help="a fraction of the letters changed",
+    strengths=at(mutation_rate=(0.05, 0.02, 0.15)),
+    named={"mutation_rate": "rate"},
+)
 class Mutation(DNAEdit):
     """Single bases changed independently with probability `rate` (EvoAug: 0.05).
 
@@ -140,10 +144,7 @@ class Mutation(DNAEdit):
         0 to 0.75.
     """
 
-    def __init__(self, rate: float = 0.05) -> None:
-        super().__init__()
-        Bounds(ge=0, le=0.75).check("rate", rate)
-        self.rate = rate
+    rate: Annotated[float, Bounds(ge=0, le=0.75)] = 0.05
 
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         shape, letters = tuple(plan.shape), like.shape[1]
@@ -223,15 +224,15 @@ class DNANoise(ViewMaker):
         Standard deviation, at least 0.
     """
 
-    def __init__(self, std: float = 0.2) -> None:
-        super().__init__()
-        check_weight("std", std)
-        self.std = std
+    std: Weight = 0.2
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.std * randn(x, generator) * real_positions(x)[:, None]
 
 
+@view(
+    "mixup", help="mixed with a random sequence", strengths=at(mixup_minimum=(0.9,)), named={"mixup_minimum": "minimum"}
+)
 class DNAMixup(ViewMaker):
     """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3).
 
@@ -244,11 +245,7 @@ class DNAMixup(ViewMaker):
     """
 
     needs_pool = True
-
-    def __init__(self, minimum: float = 0.9) -> None:
-        super().__init__()
-        check_fraction("minimum", minimum)
-        self.minimum = minimum
+    minimum: Fraction = 0.9
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
@@ -332,18 +329,11 @@ def _uniform(low: Tensor, high: Tensor, like: Tensor, generator: Stream) -> Tens
     return torch.minimum(low + (draw * (high - low + 1)).long(), high)
 
 
-def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
-    if options["mutation_rate"] > 0.75:
-        # A random letter differs from the original one with probability 3/4.
-        raise InputError(f"mutation_rate is {options['mutation_rate']}, expected at most 0.75 (random letters)")
-
-
 @view(
     "dna",
     help="one or more random edits, and the reverse complement (EvoAug)",
     modalities="dna",
     source="Lee et al. 2023",
-    check=_check_rate,
     symmetry={"strand": ("reverse-complement", 0.5)},
     left_out={"edits": {"max_edits": 0}, "reverse-complement": {"strand": 0.0}},
 )
@@ -355,24 +345,9 @@ def _dna(
     return DNAViews(edits, max_edits=max_edits, strand=0.5 if strand == "auto" else strand)
 
 
-@view(
-    "mutation",
-    help="a fraction of the letters changed",
-    check=_check_rate,
-    strengths=at(mutation_rate=(0.05, 0.02, 0.15)),
-)
-def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
-    return Mutation(mutation_rate)
-
-
 @view("noise", help="Gaussian noise on the encoded letters", searches="noise_strength")
 def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
     return DNANoise(noise_strength)
-
-
-@view("mixup", help="mixed with a random sequence", strengths=at(mixup_minimum=(0.9,)))
-def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
-    return DNAMixup(mixup_minimum)
 
 
 # ---- proteins ----
@@ -418,26 +393,29 @@ def largest_rate(alphabet: Alphabet) -> float:
     return round(float(1 - alphabet.frequencies @ alphabet.substitutions.diagonal()), 2)
 
 
+@view(
+    "mask", help="a fraction of the letters not known", strengths=at(mask_rate=(0.15, 0.3)), named={"mask_rate": "rate"}
+)
 class LetterMask(ViewMaker):
     """Letters replaced by the unknown one, 1 / C in each channel, independently with probability `rate`."""
 
-    def __init__(self, rate: float = 0.15) -> None:
-        super().__init__()
-        Bounds(ge=0, le=1).check("rate", rate)
-        self.rate = rate
+    rate: Fraction = 0.15
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         masked = (rand((len(x), x.shape[2]), x, generator) < self.rate) & real_positions(x)
         return torch.where(masked[:, None], 1 / x.shape[1], x)
 
 
+@view(
+    "window",
+    help="a window of the sequence",
+    strengths=at(window_minimum=(0.5, 0.8)),
+    named={"window_minimum": "minimum"},
+)
 class LetterWindow(ViewMaker):
     """A window of a sequence at a random place, of a random length, at least the fraction `minimum`; then padding."""
 
-    def __init__(self, minimum: float = 0.5) -> None:
-        super().__init__()
-        Bounds(gt=0, le=1).check("minimum", minimum)
-        self.minimum = minimum
+    minimum: Portion = 0.5
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         lengths, n = sequence_lengths(x), (len(x),)
@@ -449,22 +427,7 @@ class LetterWindow(ViewMaker):
         return x.gather(2, source[:, None].expand_as(x)) * (position < size[:, None])[:, None]
 
 
-class ProteinViews(ViewMaker):
-    """The recipe of proteins: a window, then letters substituted, then letters masked."""
-
-    def __init__(self, substitution: float = 0.2, mask: float = 0.15, minimum: float = 0.5) -> None:
-        super().__init__()
-        self.steps = torch.nn.ModuleList([LetterWindow(minimum), Substitution(substitution), LetterMask(mask)])
-
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        for step in self.steps:
-            x = step(x, generator=generator)
-        return x
-
-
 Substituted = Annotated[float, Bounds(ge=0, le=largest_rate(AMINO_ACIDS))]
-Masked = Annotated[float, Bounds(ge=0, le=1)]
-Least = Annotated[float, Bounds(gt=0, le=1)]
 
 
 @view_of_proteins(
@@ -476,11 +439,23 @@ Least = Annotated[float, Bounds(gt=0, le=1)]
         "mask": {"mask_rate": 0.0},
         "window": {"window_minimum": 1.0},
     },
+    named={"substitution_rate": "substitution", "mask_rate": "mask", "window_minimum": "minimum"},
 )
-def _proteins(
-    context: ViewContext, *, substitution_rate: Substituted = 0.2, mask_rate: Masked = 0.15, window_minimum: Least = 0.5
-) -> ProteinViews:
-    return ProteinViews(substitution_rate, mask_rate, window_minimum)
+class ProteinViews(ViewMaker):
+    """The recipe of proteins: a window, then letters substituted, then letters masked."""
+
+    substitution: Substituted = 0.2
+    mask: Fraction = 0.15
+    minimum: Portion = 0.5
+
+    def __post_init__(self) -> None:
+        steps = LetterWindow(self.minimum), Substitution(self.substitution), LetterMask(self.mask)
+        self.steps = torch.nn.ModuleList(steps)
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        for step in self.steps:
+            x = step(x, generator=generator)
+        return x
 
 
 @view_of_proteins(
@@ -491,23 +466,3 @@ def _proteins(
 )
 def _substitution(context: ViewContext, *, substitution_rate: Substituted = 0.2) -> Substitution:
     return Substitution(substitution_rate)
-
-
-@view_of_proteins(
-    "mask",
-    help="a fraction of the letters not known",
-    modalities=("dna", "proteins", "letters:"),
-    strengths=at(mask_rate=(0.15, 0.3)),
-)
-def _mask(context: ViewContext, *, mask_rate: Masked = 0.15) -> LetterMask:
-    return LetterMask(mask_rate)
-
-
-@view_of_proteins(
-    "window",
-    help="a window of the sequence",
-    modalities=("dna", "proteins", "letters:"),
-    strengths=at(window_minimum=(0.5, 0.8)),
-)
-def _window(context: ViewContext, *, window_minimum: Least = 0.5) -> LetterWindow:
-    return LetterWindow(window_minimum)

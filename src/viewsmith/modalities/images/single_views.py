@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Fraction, register
 from viewsmith.modalities.images.channels import check_photographs
-from viewsmith.modalities.images.views import SYMMETRY, Chance, ImageViews, Rate, Turning, flip_rates, of_photographs
+from viewsmith.modalities.images.views import SYMMETRY, ImageViews, Rate, Turning, flip_rates, of_photographs
 from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randint, randn
 
 view = partial(register, "view maker", modalities="images")
@@ -78,7 +78,7 @@ def _color(context: ViewContext, *, hue_strength: Strength = 0.4) -> ImageViews:
 
 
 @view("gray", help="gray, some of the time", strengths=at(gray_rate=(0.5,)))
-def _gray(context: ViewContext, *, gray_rate: Chance = 0.5) -> ImageViews:
+def _gray(context: ViewContext, *, gray_rate: Fraction = 0.5) -> ImageViews:
     return _unchanged(_colored(context, "gray"), jitter=0.0, gray=gray_rate)
 
 
@@ -226,7 +226,7 @@ def _defocus(context: ViewContext, *, defocus_radius: Annotated[float, Bounds(gt
 
 
 @view("channel-dropout", help="channels of images left out, one always stays", strengths=at(dropout_rate=(0.25, 0.5)))
-def _channel_dropout(context: ViewContext, *, dropout_rate: Chance = 0.25) -> ValueViews:
+def _channel_dropout(context: ViewContext, *, dropout_rate: Fraction = 0.25) -> ValueViews:
     return _views(_several(context, "channel-dropout"), lambda u, g: channel_dropout(u, dropout_rate, g))
 
 

@@ -5,7 +5,6 @@ torchvision's order: crop, flip, colors, gray, blur, solarize; then turns.
 """
 
 import copy
-import inspect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -16,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, check_fraction, check_weight
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.errors import InputError, check_weight
+from viewsmith.core.registry import Bounds, Fraction, Weight, register
 from viewsmith.core.tensors import constant, on_host
 from viewsmith.modalities.images.operations import blur, crop, random_boxes, recolor, solarize
 from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker, at, rand
@@ -98,51 +97,40 @@ class ImageViews(ViewMaker):
     """
 
     static_step = True
+    scale: Range = (0.08, 1.0)
+    ratio: Range = (3 / 4, 4 / 3)
+    flip: Fraction = 0.5
+    jitter: Fraction = 0.8
+    brightness: Weight = 0.4
+    contrast: Weight = 0.4
+    saturation: Weight = 0.4
+    hue: Annotated[float, Bounds(ge=0, le=0.5)] = 0.1
+    gray: Fraction = 0.2
+    blur: Fraction = 0.0
+    sigma: Range = (0.1, 2.0)
+    solarize: Fraction = 0.0
+    threshold: Fraction = 0.5
+    upside_down: Fraction = 0.0
+    turn: Fraction = 0.0
+    diagonal: Fraction = 0.0
+    mean: float | Sequence[float] = 0.0
+    std: float | Sequence[float] = 1.0
 
-    def __init__(
-        self,
-        *,
-        scale: Range = (0.08, 1.0),
-        ratio: Range = (3 / 4, 4 / 3),
-        flip: float = 0.5,
-        jitter: float = 0.8,
-        brightness: float = 0.4,
-        contrast: float = 0.4,
-        saturation: float = 0.4,
-        hue: float = 0.1,
-        gray: float = 0.2,
-        blur: float = 0.0,
-        sigma: Range = (0.1, 2.0),
-        solarize: float = 0.0,
-        threshold: float = 0.5,
-        upside_down: float = 0.0,
-        turn: float = 0.0,
-        diagonal: float = 0.0,
-        mean: float | Sequence[float] = 0.0,
-        std: float | Sequence[float] = 1.0,
-    ) -> None:
-        super().__init__()
-        probabilities = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
-        turning = {"upside_down": upside_down, "turn": turn, "diagonal": diagonal}
-        for name, value in {**probabilities, "threshold": threshold, **turning}.items():
-            check_fraction(name, value)
-        for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
-            check_weight(name, value)
-        Bounds(ge=0, le=0.5).check("hue", hue)
-        self.scale, self.ratio = _check_range("scale", scale, 1.0), _check_range("ratio", ratio)
-        self.sigma, self.threshold = _check_range("sigma", sigma), threshold
-        self.flip, self.jitter, self.gray, self.blur, self.solarize = probabilities.values()
-        self.upside_down, self.turn, self.diagonal = upside_down, turn, diagonal if turn > 0 else 0.0
-        self.recolors = jitter > 0 or gray > 0 or solarize > 0
-        strengths = torch.tensor([brightness, contrast, saturation])
-        low = [*(1 - strengths).clamp_min(0), -hue]
-        high = [*(1 + strengths), hue]
+    def __post_init__(self) -> None:
+        _check_range("scale", self.scale, 1.0)
+        _check_range("ratio", self.ratio)
+        _check_range("sigma", self.sigma)
+        self.diagonal = self.diagonal if self.turn > 0 else 0.0
+        self.recolors = self.jitter > 0 or self.gray > 0 or self.solarize > 0
+        strengths = torch.tensor([self.brightness, self.contrast, self.saturation])
+        low = [*(1 - strengths).clamp_min(0), -self.hue]
+        high = [*(1 + strengths), self.hue]
         # Buffers, so that they move to the device of the model; not saved, because they are settings.
         self.jitter_ranges = nn.Buffer(torch.tensor([low, high, [1, 1, 1, 0]])[:, :, None], persistent=False)
-        self.mean = nn.Buffer(torch.tensor(mean).view(-1).float(), persistent=False)
-        self.std = nn.Buffer(torch.tensor(std).view(-1).float(), persistent=False)
-        if not (self.std > 0).all():
-            raise InputError(f"std = {std}: expected standard deviations of the channels, each above 0")
+        self.channel_mean = nn.Buffer(torch.tensor(self.mean).view(-1).float(), persistent=False)
+        self.channel_std = nn.Buffer(torch.tensor(self.std).view(-1).float(), persistent=False)
+        if not (self.channel_std > 0).all():
+            raise InputError(f"std = {self.std}: expected standard deviations of the channels, each above 0")
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         self.check(x)
@@ -259,13 +247,14 @@ class ImageViews(ViewMaker):
     def _rendered(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None) -> Tensor:
         y = crop(x, draws.boxes, size, draws.flip)
         if self.recolors:
-            y = recolor(y, draws.brightness, draws.contrast, draws.saturation, draws.hue, mean=self.mean, std=self.std)
+            colors = draws.brightness, draws.contrast, draws.saturation, draws.hue
+            y = recolor(y, *colors, mean=self.channel_mean, std=self.channel_std)
         if self.blur:
             y = _blur_some(y, draws.sigma)
         if self.solarize:
             y = solarize(y, draws.threshold)
         if self.recolors:
-            y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
+            y = y.sub_(self.channel_mean.to(y)[:, None, None]).div_(self.channel_std.to(y)[:, None, None])
         if self.turns:
             y = turned(y, draws.upside_down, draws.turns)
         if self.diagonal:
@@ -281,9 +270,10 @@ class ImageViews(ViewMaker):
                 f"a batch of shape {tuple(x.shape)}, {x.dtype}: image views need images (B, C, H, W) as floating-point "
                 f"numbers, C {colors}, H and W at least 2"
             )
-        if {len(self.mean), len(self.std)} - {1, x.shape[1]}:
+        numbers = len(self.channel_mean), len(self.channel_std)
+        if {*numbers} - {1, x.shape[1]}:
             raise InputError(
-                f"mean and std have {len(self.mean)} and {len(self.std)} values for images with {x.shape[1]} channels: "
+                f"mean and std have {numbers[0]} and {numbers[1]} values for images with {x.shape[1]} channels: "
                 "give one number, or one per channel"
             )
         if self.turn > 0 and x.shape[2] != x.shape[3]:
@@ -404,7 +394,7 @@ def image_recipe(
     """
     if name not in _RECIPES:
         raise InputError(f"image recipe {name!r}: expected one of {', '.join(_RECIPES)}")
-    if unknown := sorted(settings.keys() - (known := inspect.signature(ImageViews).parameters).keys()):
+    if unknown := sorted(settings.keys() - (known := ImageViews.declared_options()).keys()):
         raise InputError(f"image recipe {name!r} has no setting {unknown[0]!r}: expected some of {', '.join(known)}")
     check_weight("strength", strength)
     image = _height_and_width("size", size)
@@ -459,20 +449,18 @@ def _height_and_width(name: str, size: int | tuple[int, int]) -> tuple[int, int]
     return height, width
 
 
-def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
+def _check_range(name: str, values: Range, largest: float = math.inf) -> None:
     if len(values) != 2 or not (0 < values[0] <= values[1] <= largest and values[1] < math.inf):
         limit = f" and up to {largest:g}" if largest < math.inf else ""
         raise InputError(f"{name} is {values}, expected two numbers, low to high, above 0{limit}")
-    return values
 
 
 # "auto" is resolved by a test of the data; without data it is the published rate.
 Rate = float | Literal["auto"]
 SYMMETRY = {"flip": ("mirror", 0.5), "upside_down": ("upside-down", 0.0), "turn": ("quarter-turn", 0.0)}
 # Of photographs no test without labels tells where these help (docs/evaluation.md), so that they are never chosen.
-Chance = Annotated[float, Bounds(ge=0, le=1)]
 # "auto" for images of instruments, which hardly know what is up (`Images.views_for`).
-Turning = Chance | Literal["auto"]
+Turning = Fraction | Literal["auto"]
 
 
 def flip_rates(flip: Rate, upside_down: Turning, turn: Turning) -> dict[str, float]:

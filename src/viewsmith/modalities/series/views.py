@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import check, check_fraction, check_weight
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Fraction, Portion, Weight, register
 from viewsmith.modalities.series.networks import filled, known_points, last_points
 from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randn
 
@@ -35,12 +34,9 @@ class TimeWindow(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, minimum: float = 0.5, reversal: float = 0.0, stretch: bool = True) -> None:
-        super().__init__()
-        check_fraction("minimum", minimum)
-        check_fraction("reversal", reversal)
-        self.minimum, self.reversal, self.stretch = minimum, reversal, stretch
+    minimum: Fraction = 0.5
+    reversal: Fraction = 0.0
+    stretch: bool = True
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         n, _, length = x.shape
@@ -69,16 +65,19 @@ def interpolated(x: Tensor, position: Tensor, last: Tensor) -> Tensor:
     return torch.lerp(x.gather(2, before), x.gather(2, before + 1), weight)
 
 
+@view(
+    "speed",
+    help="faster or slower, with its pitch",
+    source="Ko et al. 2015",
+    strengths=at(speed_limit=(1.18,)),
+    named={"speed_limit": "limit"},
+)
 class Speed(ViewMaker):
     """Play the recording faster or slower by a log-uniform factor up to `limit`, which also moves its pitch (Ko et al.
     2015); after the end of a faster one values are not known, or zeros if all recordings have one length."""
 
     static_step = True
-
-    def __init__(self, limit: float = 1.18) -> None:
-        super().__init__()
-        check(limit >= 1, "limit", limit, "a factor of at least 1")
-        self.limit = limit
+    limit: Annotated[float, Bounds(ge=1)] = 1.18
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         n, _, length = x.shape
@@ -92,6 +91,13 @@ class Speed(ViewMaker):
         return torch.where(ended, torch.where(known.all(), 0.0, torch.nan).to(x), view)
 
 
+@view(
+    "jitter",
+    help="Gaussian noise",
+    source="Um et al. 2017",
+    strengths=at(jitter_strength=(0.1, 0.03, 0.3)),
+    named={"jitter_strength": "strength", "jitter_relative": "relative"},
+)
 class Jitter(ViewMaker):
     """Gaussian noise on every value: x + s e (Um et al. 2017, jittering).
 
@@ -104,11 +110,8 @@ class Jitter(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, strength: float = 0.1, relative: bool = False) -> None:
-        super().__init__()
-        check_weight("strength", strength)
-        self.strength, self.relative = strength, relative
+    strength: Weight = 0.1
+    relative: bool = False
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         noise = self.strength * randn(x, generator)
@@ -130,12 +133,8 @@ class Amplitude(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, strength: float = 0.1, sign_flip: float = 0.0) -> None:
-        super().__init__()
-        check_weight("strength", strength)
-        check_fraction("sign_flip", sign_flip)
-        self.strength, self.sign_flip = strength, sign_flip
+    strength: Weight = 0.1
+    sign_flip: Fraction = 0.0
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         factor = 1 + self.strength * randn(x[..., :1], generator)
@@ -144,6 +143,12 @@ class Amplitude(ViewMaker):
         return x * factor
 
 
+@view(
+    "channel-mask",
+    help="random channels set to zero",
+    strengths=at(channel_mask_rate=(0.2,)),
+    named={"channel_mask_rate": "rate"},
+)
 class ChannelMask(ViewMaker):
     """Each channel set to zero, the scaled mean, with some probability; at least one channel stays.
 
@@ -154,11 +159,7 @@ class ChannelMask(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, rate: float = 0.2) -> None:
-        super().__init__()
-        check_fraction("rate", rate)
-        self.rate = rate
+    rate: Fraction = 0.2
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         drawn = rand((*x.shape[:2], 1), x, generator)
@@ -184,16 +185,6 @@ def _window(
     return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal, window_stretch)
 
 
-@view("speed", help="faster or slower, with its pitch", source="Ko et al. 2015", strengths=at(speed_limit=(1.18,)))
-def _speed(context: ViewContext, *, speed_limit: Annotated[float, Bounds(ge=1)] = 1.18) -> Speed:
-    return Speed(speed_limit)
-
-
-@view("jitter", help="Gaussian noise", source="Um et al. 2017", strengths=at(jitter_strength=(0.1, 0.03, 0.3)))
-def _jitter(context: ViewContext, *, jitter_strength: float = 0.1, jitter_relative: bool = False) -> Jitter:
-    return Jitter(jitter_strength, jitter_relative)
-
-
 @view(
     "scale",
     help="random amplitudes of the channels",
@@ -208,14 +199,8 @@ def _scale(
     return Amplitude(scale_strength, 0.0 if sign_flip == "auto" else sign_flip)
 
 
-@view("channel-mask", help="random channels set to zero", strengths=at(channel_mask_rate=(0.2,)))
-def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
-    return ChannelMask(channel_mask_rate)
-
-
 # ---- sound and other signals: none is a default, the table of views says which of them leave the data ----
 Generator = torch.Generator | None
-Fraction = Annotated[float, Bounds(ge=0, le=1)]
 Octaves = Annotated[float, Bounds(gt=0, le=12)]
 ORDER = 4  # of a filter: 24 decibels an octave
 LOUDER = 20.0  # decibels between the loudest and the quietest noise
@@ -238,14 +223,14 @@ class SignalViews(ViewMaker):
         return changed if known is None else torch.where(x.isnan(), x, changed)
 
 
+@view(
+    "shift", help="moved in time, around the ends", strengths=at(shift_limit=(0.1, 0.5)), named={"shift_limit": "limit"}
+)
 class TimeShift(ViewMaker):
     """Recordings moved in time by `time_shift`, with their gaps, by up to a fraction `limit` of their length."""
 
     static_step = True
-
-    def __init__(self, limit: float) -> None:
-        super().__init__()
-        self.limit = limit
+    limit: Fraction = 0.1
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: Generator = None) -> Tensor:
         return time_shift(x, last_points(x, known_points(x)), self.limit, generator)
@@ -363,11 +348,6 @@ def _points_of_vocoder(context: ViewContext) -> int:
     return int(min(2 ** max(3, round(math.log2(points))), 2 ** int(math.log2(length))))
 
 
-@view("shift", help="moved in time, around the ends", strengths=at(shift_limit=(0.1, 0.5)))
-def _shift(context: ViewContext, *, shift_limit: Fraction = 0.1) -> TimeShift:
-    return TimeShift(shift_limit)
-
-
 @view(
     "pitch",
     help="higher or lower, at the same speed",
@@ -396,9 +376,7 @@ def _colored_noise(
     help="random low-pass and high-pass filters",
     strengths=at(low_pass=(0.5, 0.25, 1.0), high_pass=(0.0, 0.0, 0.1)),
 )
-def _filter(
-    context: ViewContext, *, low_pass: Annotated[float, Bounds(gt=0, le=1)] = 0.25, high_pass: Fraction = 0.0
-) -> SignalViews:
+def _filter(context: ViewContext, *, low_pass: Portion = 0.25, high_pass: Fraction = 0.0) -> SignalViews:
     return SignalViews(lambda x, last, g: random_filter(x, low_pass, high_pass, g))
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
-from viewsmith.views.base import ViewContext, ViewMaker, at, randn
+from viewsmith.views.base import ViewMaker, at, randn
 
 view = partial(register, "view maker", modalities="spectra")
 Strength = Annotated[float, Bounds(ge=0, le=10)]
@@ -34,6 +34,13 @@ def moved(x: Tensor, points: Tensor) -> Tensor:
     return torch.lerp(x.gather(2, before), x.gather(2, before + 1), at - before)
 
 
+@view(
+    "scatter",
+    help="another amplitude, level, slope and curvature",
+    source="Martens and Stark 1991",
+    strengths=at(scatter_baseline=(0.3, 0.1, 1.0)),
+    named={"scatter_gain": "gain", "scatter_baseline": "baseline"},
+)
 class Scatter(ViewMaker):
     """``m + b (x - m) + s (a0 + a1 t + a2 (3 t^2 - 1) / 2)``, the model of extended multiplicative scatter correction
     (Martens and Stark 1991): m is the mean and s the deviation of the spectrum, t runs from -1 to 1 along the axis.
@@ -47,16 +54,20 @@ class Scatter(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, gain: float = 0.1, baseline: float = 0.3) -> None:
-        super().__init__()
-        self.gain, self.baseline = gain, baseline
+    gain: Strength = 0.1
+    baseline: Strength = 0.3
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         b = (self.gain * randn(x[..., :1], generator)).exp()
         return scattered(x, b, self.baseline * deviation(x) * randn(x[..., :3], generator))
 
 
+@view(
+    "axis-shift",
+    help="moved along the axis by about half a point",
+    strengths=at(shift_points=(0.5, 2.0)),
+    named={"shift_points": "points"},
+)
 class AxisShift(ViewMaker):
     """The spectrum between its points, moved along the axis by a Gaussian number of points.
 
@@ -67,15 +78,18 @@ class AxisShift(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, points: float = 0.5) -> None:
-        super().__init__()
-        self.points = points
+    points: Annotated[float, Bounds(ge=0, le=100)] = 0.5
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return moved(x, self.points * randn(x[..., :1], generator))
 
 
+@view(
+    "spectral-noise",
+    help="Gaussian noise",
+    strengths=at(spectral_noise=(0.01, 0.1)),
+    named={"spectral_noise": "strength"},
+)
 class SpectralNoise(ViewMaker):
     """Gaussian noise on every value, by the deviation of the spectrum.
 
@@ -86,30 +100,7 @@ class SpectralNoise(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, strength: float = 0.01) -> None:
-        super().__init__()
-        self.strength = strength
+    strength: Strength = 0.01
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.strength * deviation(x) * randn(x, generator)
-
-
-@view(
-    "scatter",
-    help="another amplitude, level, slope and curvature",
-    source="Martens and Stark 1991",
-    strengths=at(scatter_baseline=(0.3, 0.1, 1.0)),
-)
-def _scatter(context: ViewContext, *, scatter_gain: Strength = 0.1, scatter_baseline: Strength = 0.3) -> Scatter:
-    return Scatter(scatter_gain, scatter_baseline)
-
-
-@view("axis-shift", help="moved along the axis by about half a point", strengths=at(shift_points=(0.5, 2.0)))
-def _axis_shift(context: ViewContext, *, shift_points: Annotated[float, Bounds(ge=0, le=100)] = 0.5) -> AxisShift:
-    return AxisShift(shift_points)
-
-
-@view("spectral-noise", help="Gaussian noise", strengths=at(spectral_noise=(0.01, 0.1)))
-def _spectral_noise(context: ViewContext, *, spectral_noise: Strength = 0.01) -> SpectralNoise:
-    return SpectralNoise(spectral_noise)

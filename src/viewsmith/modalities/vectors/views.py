@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import check_time, together
-from viewsmith.core.errors import InputError, check_choice, check_fraction, check_weight
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.errors import InputError, check_fraction
+from viewsmith.core.registry import Fraction, Weight, register
 from viewsmith.core.samples import Rows, some_rows
 from viewsmith.core.tensors import HostNumbers
 from viewsmith.networks.base import MLP, eval_mode
@@ -76,6 +76,14 @@ class Identity(ViewMaker):
         return x
 
 
+@view(
+    "noise",
+    help="Gaussian or uniform noise of the same strength on every feature or pixel",
+    modalities=("vectors", "images"),
+    searches="noise_strength",
+    strengths=at(noise_strength=(0.25, 0.1, 1.0)),
+    named={"noise_strength": "strength", "noise_distribution": "distribution"},
+)
 class GaussianNoise(ViewMaker):
     """Noise of the same strength on every feature: x + s * e.
 
@@ -88,12 +96,8 @@ class GaussianNoise(ViewMaker):
     """
 
     static_step = True
-
-    def __init__(self, strength: float = 1.0, distribution: Noise = "gaussian") -> None:
-        super().__init__()
-        check_weight("strength", strength)
-        check_choice("distribution", distribution, Noise)
-        self.strength, self.distribution = strength, distribution
+    strength: Weight = 1.0
+    distribution: Noise = "gaussian"
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.strength * unit_noise(x, self.distribution, generator)
@@ -136,6 +140,14 @@ class Corruption(ViewMaker):
         return torch.where(replaced, drawn, x)
 
 
+@view(
+    "mixup",
+    help="mixed with a random sample (DACL)",
+    modalities=("vectors", "images"),
+    source="Verma et al. 2021",
+    strengths=at(mixup_minimum=(0.9,)),
+    named={"mixup_minimum": "minimum"},
+)
 class Mixup(ViewMaker):
     """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3).
 
@@ -146,11 +158,7 @@ class Mixup(ViewMaker):
     """
 
     needs_pool = mixes_rows = True
-
-    def __init__(self, minimum: float = 0.9) -> None:
-        super().__init__()
-        check_fraction("minimum", minimum)
-        self.minimum = minimum
+    minimum: Fraction = 0.9
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
@@ -227,19 +235,6 @@ def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | 
 
 
 @view(
-    "noise",
-    help="Gaussian or uniform noise of the same strength on every feature or pixel",
-    modalities=("vectors", "images"),
-    searches="noise_strength",
-    strengths=at(noise_strength=(0.25, 0.1, 1.0)),
-)
-def _noise(
-    context: ViewContext, *, noise_strength: float = 1.0, noise_distribution: Noise = "gaussian"
-) -> GaussianNoise:
-    return GaussianNoise(noise_strength, noise_distribution)
-
-
-@view(
     "corruption",
     help="a fraction of the features replaced by values of other rows (SCARF)",
     modalities="vectors",
@@ -248,17 +243,6 @@ def _noise(
 )
 def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corruption:
     return Corruption(corruption_rate, table_columns(context.statistics))
-
-
-@view(
-    "mixup",
-    help="mixed with a random sample (DACL)",
-    modalities=("vectors", "images"),
-    source="Verma et al. 2021",
-    strengths=at(mixup_minimum=(0.9,)),
-)
-def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
-    return Mixup(mixup_minimum)
 
 
 @view(
@@ -316,7 +300,7 @@ class Masking(ViewMaker):
     modalities="vectors",
     strengths=at(mask_rate=(0.5,)),
 )
-def _mask(context: ViewContext, *, mask_rate: Annotated[float, Bounds(ge=0, le=1)] = 0.5) -> Masking:
+def _mask(context: ViewContext, *, mask_rate: Fraction = 0.5) -> Masking:
     if context.layer is None:
         return Masking(mask_rate)
     # A model that is loaded gets this value with its weights.
@@ -327,6 +311,12 @@ def _mask(context: ViewContext, *, mask_rate: Annotated[float, Bounds(ge=0, le=1
 PairLoss = Callable[[PositivePair], Tensor]
 
 
+@view(
+    "adversarial",
+    help="a gradient step that raises the loss (CLAE)",
+    source="Ho and Vasconcelos 2020",
+    named={"adversarial_strength": "strength"},
+)
 class AdversarialViews(ViewMaker):
     """A gradient step that raises the pair loss: x + s * sign(g) (CLAE: Ho and Vasconcelos 2020, section 3).
 
@@ -349,13 +339,12 @@ class AdversarialViews(ViewMaker):
     """
 
     needs_loss = True
+    strength: Weight = 0.1
+    step: Literal["sign", "length"] = "sign"
+    both: bool = False
 
-    def __init__(self, strength: float = 0.1, step: Literal["sign", "length"] = "sign", *, both: bool = False) -> None:
-        super().__init__()
-        check_weight("strength", strength)
-        check_choice("step", step, Literal["sign", "length"])
-        self.strength, self.views_made = strength, 2 if both else 1
-        self.step: Literal["sign", "length"] = step
+    def __post_init__(self) -> None:
+        self.views_made = 2 if self.both else 1
 
     def forward(
         self,
@@ -399,11 +388,6 @@ class AdversarialViews(ViewMaker):
 def _real(x: Tensor) -> Tensor:
     """The positions that may change: the padding of sequences, (B, 4, L), must stay zero."""
     return (x != 0).any(1, keepdim=True) if x.ndim == 3 else torch.ones((), dtype=torch.bool, device=x.device)
-
-
-@view("adversarial", help="a gradient step that raises the loss (CLAE)", source="Ho and Vasconcelos 2020")
-def _adversarial(context: ViewContext, *, adversarial_strength: float = 0.1) -> AdversarialViews:
-    return AdversarialViews(adversarial_strength)
 
 
 class ConditionalCorruption(ViewMaker):
