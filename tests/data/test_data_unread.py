@@ -41,11 +41,11 @@ def follow(message, folder, monkeypatch, **more):
 
 
 def test_what_is_read_is_not_refused():
-    assert not set(unread.FORMATS) & set(by_ending())
+    assert not set(unread.formats()) & set(by_ending())
 
 
 def test_every_line_is_python(tmp_path):
-    for suffix, form in unread.FORMATS.items():
+    for suffix, form in unread.formats().items():
         file = tmp_path / f"some_file{suffix}"
         message = f"x: {unread.command(file, form, 'rna')}"
         _, code, out, _ = advised(message)

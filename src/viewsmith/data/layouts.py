@@ -10,7 +10,7 @@ from typing import Any
 from viewsmith.core.errors import InputError, one_line, quoted, warn
 from viewsmith.data.places import extension_of
 from viewsmith.data.text_lines import lines_of_text
-from viewsmith.data.unread import Format, command, quoted_path, sentence
+from viewsmith.data.unread import Format, command, named, quoted_path, sentence
 
 _TRANSPOSED = {
     ".csv": "import pandas as pd; pd.read_csv({path}, index_col='{key}').T.to_csv({out})",
@@ -35,20 +35,11 @@ def transposing(source_name: str, key: str = "", counts: bool = True) -> str:
     return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
 
 
-_PROTEINS = Format(  # an intensity of zero is missing; contaminants and decoys are left out
-    "a table of MaxQuant, with samples in columns",
-    "import numpy as np, pandas as pd; x = pd.read_csv({path}, sep=chr(9), low_memory=False, index_col=0); "
-    "x = x[~x.filter(regex='Reverse|ontaminant|Only identified').eq('+').any(axis=1)].filter(regex='^{key} .'); "
-    "x = np.log2(x.where(x > 0)).T; x[x.columns[x.notna().mean() > .7]].to_csv({out}, index_label='sample')",
-    suffix=".csv",
-)
-
-
 def refuse_proteins(path: Path, columns: Collection[str]) -> None:
     """Raise InputError for a table of MaxQuant, whose rows are proteins and which has several columns a sample."""
     kinds = [kind for kind in ("LFQ intensity", "Intensity") if any(name.startswith(f"{kind} ") for name in columns)]
     if "Protein IDs" in columns and kinds:
-        raise InputError(sentence(path, _PROTEINS, kinds[0]))
+        raise InputError(sentence(path, named("maxquant"), kinds[0]))
 
 
 _TIMES = (

@@ -22,7 +22,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.recordings import files_of
-from viewsmith.data.unread import PLINK, hidden_letters, letters_way, sentence
+from viewsmith.data.unread import hidden_letters, letters_way, named, sentence
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.dna.letters import (
@@ -429,7 +429,7 @@ def read_bed(path: Path, request: DataOptions) -> FileContents:
     genome, width = request.or_fitted("genome"), request.or_fitted("width")
     with path.open("rb") as file:
         if file.read(2) == GENOTYPES:
-            raise InputError(sentence(path, PLINK))
+            raise InputError(sentence(path, named("plink")))
     if genome is None:
         raise InputError(
             f"{path} has intervals without a sequence: give the genome that they are of (--genome hg38.fa)"
