@@ -71,6 +71,41 @@ def test_dates_that_are_months_are_in_order(tmp_path):
     assert data.schema["signal"]["rate"] is None
 
 
+@pytest.mark.parametrize("even", [True, False])
+def test_a_column_that_names_channels(tmp_path, capsys, recwarn, even):
+    """A row for each channel at each moment: sensors at equal steps, or bands of which each has moments of its own."""
+    rows = [
+        {"star": f"s{i}", "t": t / 4 + (0 if even else 0.1 * j + 0.01 * (t % 3)), "band": band, "mag": 10 * j + t}
+        for i in range(40)
+        for j, band in enumerate("gr")
+        for t in range(40)
+    ]
+    frame = pd.DataFrame(rows).assign(error=0.5, kind=lambda table: table.star.str[1:].astype(int) % 2)
+    frame.to_csv(tmp_path / "l.csv", index=False)
+    options = {"modality": "series", "time": "t", "recording": "star", "rate": None if even else 4}
+    data = load_dataset(tmp_path / "l.csv", label="kind", drop=["error"], **options)
+    assert "l.csv: band names channels, g, r" in capsys.readouterr().err
+    assert data.x.shape[:2] == (40, 2) and data.schema["signal"]["channels"] == ["g", "r"]
+    assert data.y.tolist() == [i % 2 for i in range(40)]
+    for channel, first in zip(data.x[0], (0, 10), strict=True):
+        known = channel[np.isfinite(channel)]
+        assert len(known) >= 38 and abs(known[5] - first - 5) < 1 and np.abs(np.diff(known) - 1).max() < 0.1
+    assert load_dataset(tmp_path / "l.csv", schema=data.schema, modality="series").x.shape == data.x.shape
+    both = load_dataset(tmp_path / "l.csv", label="kind", **options)
+    assert both.schema["signal"]["channels"] == ["error_g", "error_r", "mag_g", "mag_r"]
+    # A folder with a table for each recording; and rows that are taken as samples.
+    (tmp_path / "stars").mkdir()
+    for name, part in frame.groupby("star"):
+        part[["t", "mag", "error", "band"]].to_csv(tmp_path / "stars" / f"{name}.csv", index=False)
+    del options["recording"]
+    data = load_dataset(tmp_path / "stars", drop=["error"], **options)
+    assert data.schema["signal"]["channels"] == ["g", "r"] and "named by band, g, r" in capsys.readouterr().err
+    assert load_dataset(tmp_path / "stars", schema=data.schema, modality="series").x.shape == data.x.shape
+    recwarn.clear()
+    load_dataset(tmp_path / "l.csv")
+    assert any("--modality series --time t --id star takes recordings" in str(w.message) for w in recwarn)
+
+
 def test_moments_that_are_refused(tmp_path):
     options = {"modality": "series", "time": "t", "recording": "run"}
     moments(tmp_path / "l.csv")

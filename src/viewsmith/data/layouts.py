@@ -88,6 +88,9 @@ def moments_of(frame: Any) -> tuple[str, str] | None:
             steps = np.diff(whole.to_numpy(np.float64))
             if (steps[inside] > 0).all() and (steps[~inside] < 0).any():
                 return str(time), str(name)
+    for name in frame.columns:  # which may name channels, that have the same moments
+        if _CHANNEL.fullmatch(str(name)) and 2 <= frame[name].nunique() <= MOST_CHANNELS:
+            return moments_of(frame[frame[name] == frame[name].iloc[0]].drop(columns=name))
     return None
 
 
@@ -166,6 +169,31 @@ def _counting(source_name: str, case: str, activity: str, time: str) -> str:
         ".to_csv({out}, index_label='case')"
     )
     return command(path, Format("", code, suffix="_cases.csv"))
+
+
+_CHANNEL = re.compile(
+    r"(?i)(.*[\W_])?((pass)?band|filter|fid|channel|sensor|electrode|lead|signal|variable|param(eter)?|feature|measure"
+    r"(ment)?|metric|item|analyte|test|axis|quantity)([\W_]?(id|no|nr|num|name|code))?"
+)
+MOST_CHANNELS = 64
+MOST_REPEATED = 0.05  # of the rows of a channel, that have a moment of another one
+
+
+def channel_column(frame: Any, names: Sequence[str], time: str | None, recording: str | None) -> str | None:
+    """Which of some columns names the channel of each row, of a table with a row for each channel at each moment: it is
+    named so, or tells rows of a recording at one moment apart; and most recordings have several of its values."""
+    for name in names if time is not None else ():
+        column, named = frame[name], _CHANNEL.fullmatch(str(name)) is not None
+        if (column.dtype.kind in "biufM" and not (named and column.dtype.kind in "iu")) or column.isna().any():
+            continue
+        if not 2 <= column.nunique() <= MOST_CHANNELS:
+            continue
+        moment = [each for each in (recording, time) if each is not None]
+        repeated, left = (frame.duplicated(keys).mean() for keys in (moment, [*moment, name]))
+        several = column.nunique() if recording is None else frame.groupby(recording)[name].nunique().median()
+        if left <= MOST_REPEATED and several > 1 and (named or (recording is not None and repeated > 0.5)):
+            return name
+    return None
 
 
 MOST_KINDS, LONG = 40, 50  # of labels of moments, and how many rows each stays in the mean

@@ -8,13 +8,13 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
-from viewsmith.data.layouts import names_of_times, warn_like_labels
+from viewsmith.data.layouts import channel_column, names_of_times, warn_like_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, TEXT_TABLES
 from viewsmith.data.readers.array_recordings import has_time, recording_of
 from viewsmith.data.readers.arrays import OTHERS, read_set
 from viewsmith.data.readers.folders import read_folder
-from viewsmith.data.readers.signals import by_moments, in_order, rate_of
+from viewsmith.data.readers.moments import apart, by_moments, in_order, rate_of
 from viewsmith.data.readers.spectra import read_spectra
 from viewsmith.data.readers.text_tables import text_frame
 from viewsmith.data.reading import FileContents, by_ending, reader, reading
@@ -110,7 +110,8 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
     files = [each for each in files if not (_is_about(each[0], request) or (inner and each[0].parent == path))]
     n_train = None if train is None else sum(file in train for file, _ in files)
     recordings, channels, left = list[Recording](), list[str](), set[str]()
-    time, in_files, told = request.or_fitted("time"), None, False
+    left_out = list((request.schema or {}).get("drop", request.drop))
+    time, in_files, kind, told = request.or_fitted("time"), None, None, False
     for file, label in files:
         frame, options = text_frame(file, request)
         if not recordings:
@@ -122,29 +123,36 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
             text = {name for name in frame.columns if frame[name].dtype.kind not in "biuf"}
             left = text - {time}
             in_files = request.or_fitted("label") if request.or_fitted("label") in frame.columns else None
-            channels = [name for name in frame.columns if name not in {*left, *request.drop, time, in_files}]
+            channels = [name for name in frame.columns if name not in {*left, *left_out, time, in_files}]
+            kind = channel_column(frame, [*channels, *sorted(left - {in_files, *left_out})], time, None)
+            left, channels = left - {kind}, [name for name in channels if name != kind]
             if time is None and len(channels) > 1 and (ordered := in_order(frame, channels)) is not None:
                 warn(
                     f"{file}: column {ordered} is in order in all {len(frame):,} rows, as times and wave numbers are, "
                     f"and is taken as a channel: if it is one of these, --time {quoted(one_line(ordered, 40))}"
                 )
-        if absent := [name for name in (*channels, time) if name is not None and name not in frame.columns]:
+        if absent := [name for name in (*channels, time, kind) if name is not None and name not in frame.columns]:
             raise InputError(
                 f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
                 "has: expected tables with equal columns"
             )
-        if not told:
+        columns, own = {"id": None, "groups": None, "time": time, "label": in_files}, channels
+        if kind is not None:
+            frame, own = apart(frame, channels, kind, columns)
+        elif not told:
             told = warn_like_labels(frame, channels, request, str(file))
-        columns = {"id": None, "groups": None, "time": time, "label": in_files}
-        (found,) = by_moments(frame, channels, columns, str(file), rate_of(request), told=bool(recordings))
+        rate, several = rate_of(request), kind is not None
+        (found,) = by_moments(frame, own, columns, str(file), rate, told=bool(recordings), apart=several)
         label = found.label if in_files else label
         recordings.append(replace(found, name=name_in(path, file), label=label))
     if request.schema is None:
-        say(f"{path}: {len(recordings):,} recordings, whose channels are the columns {name_list(channels)}")
+        of = "the columns" if kind is None else f"named by {kind},"
+        say(f"{path}: {len(recordings):,} recordings, whose channels are {of} {name_list(own)}")
     if left:
         warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
     made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
     kept = {"header": request.header, "time": time, "encoding": options.get("encoding")}
+    made.table["drop"] = left_out
     return replace(made, options=made.options | {name: value for name, value in kept.items() if value is not None})
 
 

@@ -334,7 +334,7 @@ def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         if request.schema is None and key not in {*request.drop, *request.one_hot, *(request.columns or {})}:
             request = dataclasses.replace(request, drop=(*request.drop, key))
     if request.modality == "series":
-        from viewsmith.data.readers.signals import recordings_of_table
+        from viewsmith.data.readers.moments import recordings_of_table
 
         return recordings_of_table(frame, request, source_name)
     if request.modality == "spectra":
