@@ -210,6 +210,11 @@ class Contrast:
         """Inverse of `arrays`."""
         return cls(*(Gaussian(arrays[f"{which}.mean"], arrays[f"{which}.factor"]) for which in ("chosen", "all")))
 
+    @staticmethod
+    def with_whitening(arrays: Mapping[str, np.ndarray]) -> "tuple[Whitening, Contrast]":
+        """The components of windows, and the contrast of them, from the arrays of both."""
+        return Whitening(arrays["mean"], arrays["axes"]), Contrast.from_arrays(arrays)
+
     def __call__(self, z: Features) -> np.ndarray:
         """Scores (n,) of rows z (n, d): a quadratic function, z'Az + b'z + c, so that one product of matrices is enough
         for both densities."""
@@ -420,6 +425,36 @@ class Search:
 
     #: What a sample is called.
     samples_name: ClassVar[str] = "samples"
+
+    #: What is saved of the search, and of each of its parts beside its arrays.
+    saved: ClassVar[tuple[str, ...]] = ()
+    saved_of_parts: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors of what was fitted; raises InputError for what cannot be saved."""
+        plain = {name: getattr(self, name) for name in self.saved}
+        plain |= {name: [getattr(part, name) for part in self.parts] for name in self.saved_of_parts}
+        arrays = [part.arrays() | {"null": null} for part, null in zip(self.parts, self.null, strict=True)]
+        return plain, {
+            f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(array))
+            for i, own in enumerate(arrays)
+            for name, array in own.items()
+        }
+
+    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Take what `state` gave."""
+        for name in self.saved:
+            setattr(self, name, type(getattr(self, name))(fitted[name]))
+        for i, values in enumerate(zip(*(fitted[name] for name in self.saved_of_parts), strict=True)):
+            own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
+            null = own.pop("null")
+            self.null.append(null.reshape(len(null), -1))
+            self.parts.append(self.part_from(own, **dict(zip(self.saved_of_parts, values, strict=True))))
+        self.tried = [[part] for part in self.parts]
+
+    def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> Any:
+        """A part from its arrays and the `values` that are saved of it."""
+        raise NotImplementedError
 
     def describe(self) -> str:
         """What recurs, or why nothing does, in plain words."""

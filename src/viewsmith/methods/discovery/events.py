@@ -26,13 +26,11 @@ with the best scores of pieces with random phases and the same spectra, those be
 spectra have their power all over the piece. So a piece may have no event.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.progress import TOLD, with_progress
@@ -77,6 +75,12 @@ class Event:
     mixtures: np.ndarray | None = None  # of the channels, (K, C), in which it is sought
     # Where its best place in each piece starts, by a search without the piece.
     held: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that are saved by name."""
+        found = {"least": self.least, "rarity": np.array([self.rarity])}
+        found |= {} if self.mixtures is None else {"mixtures": self.mixtures}
+        return found | self.windows[0].arrays() | self.windows[1].arrays()
 
     def sought(self, x: np.ndarray) -> tuple["Event", np.ndarray]:
         """The event in the mixtures alone, and these, (n, K, T), of pieces (n, C, T)."""
@@ -300,6 +304,7 @@ class EventSearch(Search):
 
     name: ClassVar[str] = "series"
     samples_name: ClassVar[str] = "pieces"
+    saved, saved_of_parts = ("channels",), ("width",)
     channels: int = 0
     rate: float | None = None  # points in a second, if known, by which lengths are said in seconds, too
 
@@ -396,28 +401,9 @@ class EventSearch(Search):
         cut = [x[int(i)][:, a : a + size] for i, a in zip(found["sample"], starts, strict=True)]
         return np.stack(cut) if cut else np.zeros((0, x.shape[1], size), np.float32)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain values and tensors of what was fitted."""
-        plain: dict[str, Any] = {"width": [e.width for e in self.parts], "channels": self.channels}
-        tensors: dict[str, Tensor] = {}
-        for i, (event, null) in enumerate(zip(self.parts, self.null, strict=True)):
-            arrays = event.windows[0].arrays() | event.windows[1].arrays() | {"null": null, "least": event.least}
-            arrays["rarity"] = np.array([event.rarity])
-            arrays |= {} if event.mixtures is None else {"mixtures": event.mixtures}
-            tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
-        return plain, tensors
-
-    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Take what `state` gave."""
-        self.channels = int(fitted["channels"])
-        for i, width in enumerate(fitted["width"]):
-            own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
-            windows = Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-            self.parts.append(
-                Event(int(width), own["least"], windows, rarity=own["rarity"].item(), mixtures=own.get("mixtures"))
-            )
-            self.null.append(own["null"].reshape(len(own["null"]), -1))
-        self.tried = [[event] for event in self.parts]
+    def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> Event:
+        windows, rarity = Contrast.with_whitening(arrays), arrays["rarity"].item()
+        return Event(least=arrays["least"], windows=windows, rarity=rarity, mixtures=arrays.get("mixtures"), **values)
 
 
 def pieces(X: Any) -> np.ndarray:

@@ -31,7 +31,7 @@ half of the smears, and one of a dozen red blood cells holds little of the poste
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +75,6 @@ ENTIRELY = 0.5
 AGREE = 0.5
 HALVES = 200  # images in which searches in two halves are compared
 MARGIN = 2  # cells around a place that are no other kind's: the border of a thing differs from everything, too
-NUMBERS = ("posterior", "consistency", "objective")  # of a part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +95,13 @@ class Part:
     size: np.ndarray | None = None  # typical height and width of its boxes, in cells, which are preferred
     count: int = 1  # places in an image that it was fitted with
     border: float = 0.0  # cells around a window without a box that belong to its place
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that are saved by name."""
+        pairs = {"windows": self.windows, "cells": self.cells}
+        both = {name: whitening.arrays() | contrast.arrays() for name, (whitening, contrast) in pairs.items()}
+        size = {} if self.size is None else {"size": self.size}
+        return size | {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
 
     def window_scores(self, maps: Features) -> np.ndarray:
         """The score of every window as one of the kind, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
@@ -391,27 +397,6 @@ def null_scores(
     scores = np.where(apart, part.window_scores(maps), -np.inf)
     best = np.stack([own for _, own in windows_apart(scores, k, count)], 1)
     return best[np.isfinite(best[:, 0])]
-
-
-def arrays_of(part: Part) -> dict[str, np.ndarray]:
-    """The arrays of a part by name."""
-    pairs = {"windows": part.windows, "cells": part.cells}
-    both = {name: whitening.arrays() | contrast.arrays() for name, (whitening, contrast) in pairs.items()}
-    size = {} if part.size is None else {"size": part.size}
-    return size | {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
-
-
-def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) -> Part:
-    """The part with number i of a saved model."""
-
-    def of(name: str) -> tuple[Whitening, Contrast]:
-        start = f"{i}.{name}."
-        own = {rest.removeprefix(start): t.numpy() for rest, t in tensors.items() if rest.startswith(start)}
-        return Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-
-    numbers: dict[str, Any] = {name: fitted[name][i] for name in (*NUMBERS, "boxed", "count", "border")}
-    size = tensors[f"{i}.size"].numpy() if f"{i}.size" in tensors else None
-    return Part(window=int(fitted["windows"][i]), windows=of("windows"), cells=of("cells"), size=size, **numbers)
 
 
 COUNT = 16  # places in an image of a kind that fills it

@@ -16,7 +16,7 @@ from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.acceptance import Evidence
-from viewsmith.methods.discovery.contrast import Features, Search, here, there
+from viewsmith.methods.discovery.contrast import Contrast, Features, Search, here, there
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.channels import check_photographs, is_photograph
 from viewsmith.modalities.images.features import CELL, SAMPLED, Patches, fit_patches, sizes_fitting, unit_of
@@ -89,6 +89,8 @@ class ImageSearch(Search):
 
     name: ClassVar[str] = "images"
     samples_name: ClassVar[str] = "images"
+    saved = ("channels", "dtype")
+    saved_of_parts = ("window", "posterior", "consistency", "objective", "boxed", "count", "border")
     image_size: int = 128
     features: Any = "patches"
     cache: str | None = None
@@ -334,31 +336,26 @@ class ImageSearch(Search):
         return cut
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain values and tensors of what was fitted; raises InputError for own features."""
         if not isinstance(self.dense, Patches | NetworkMaps):
             raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
-        windows = [part.window for part in self.parts]
-        fitted: dict[str, Any] = {"channels": self.channels, "dtype": self.dtype, "windows": windows}
-        fitted |= {
-            name: [getattr(p, name) for p in self.parts] for name in (*image_parts.NUMBERS, "boxed", "count", "border")
-        }
-        tensors = {f"features.{name}": value for name, value in self.dense.state().items()}
-        for i, (part, null) in enumerate(zip(self.parts, self.null, strict=True)):
-            tensors[f"{i}.null"] = torch.from_numpy(null)
-            for name, value in image_parts.arrays_of(part).items():
-                tensors[f"{i}.{name}"] = torch.from_numpy(np.ascontiguousarray(value))
-        return fitted, tensors
+        fitted, tensors = super().state()
+        fitted["windows"] = fitted.pop("window")
+        return fitted, tensors | {f"features.{name}": value for name, value in self.dense.state().items()}
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Take what `state` gave."""
-        self.channels, self.dtype = int(fitted["channels"]), str(fitted["dtype"])
+        super().restore({**fitted, "window": fitted["windows"]}, tensors)
         state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
         given = isinstance(self.features, NetworkMaps)
         dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)
         self.dense = dense.to(self.device)
-        self.parts = [image_parts.part_from(tensors, fitted, i) for i in range(len(fitted["windows"]))]
-        self.null = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
-        self.tried = [[part] for part in self.parts]
+
+    def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> image_parts.Part:
+        windows, cells = (
+            {name.removeprefix(start): each for name, each in arrays.items() if name.startswith(start)}
+            for start in ("windows.", "cells.")
+        )
+        pairs = {"windows": Contrast.with_whitening(windows), "cells": Contrast.with_whitening(cells)}
+        return image_parts.Part(**pairs, size=arrays.get("size"), **values)
 
     @property
     def _block(self) -> int:

@@ -231,6 +231,12 @@ class Motif:
     # Numbers of the sequences it was fitted to, and where the best site of each starts, by a search without it.
     held: tuple[np.ndarray, np.ndarray] | None = None
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that are saved by name."""
+        found = {"probabilities": self.probabilities, "background": self.background.log_p}
+        found |= {} if self.place is None else {"place": self.place}
+        return found | {f"other{len(p)}": p for p in self.others}
+
     @property
     def width(self) -> int:
         return len(self.probabilities)

@@ -1,12 +1,10 @@
 """Discovery in sequences: motifs of several kinds, their sites, and the text formats of motifs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.data.any_size import by_content
@@ -88,6 +86,7 @@ class MotifSearch(Search):
 
     name: ClassVar[str] = "letters"
     samples_name: ClassVar[str] = "sequences"
+    saved_of_parts = ("share", "both")
     modality: str = NUCLEOTIDES.name
     both_strands: bool = True
 
@@ -168,35 +167,11 @@ class MotifSearch(Search):
         """Numbers of letters (n, L) of sequences: strings, or ASCII letters uint8 (n, L)."""
         return as_codes(np.asarray(self.letters.read(X)), self.letters.alphabet)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain values and tensors of what was fitted."""
-        plain = {name: [getattr(motif, name) for motif in self.parts] for name in ("share", "both")}
-        tensors: dict[str, Tensor] = {}
-        for i, (motif, null) in enumerate(zip(self.parts, self.null, strict=True)):
-            arrays = {"probabilities": motif.probabilities, "background": motif.background.log_p, "null": null}
-            arrays |= {} if motif.place is None else {"place": motif.place}
-            arrays |= {f"other{len(p)}": p for p in motif.others}
-            tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
-        return plain, tensors
-
-    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Take what `state` gave."""
-        for i, (share, both) in enumerate(zip(fitted["share"], fitted["both"], strict=True)):
-            p, log_p, null = (tensors[f"{i}.{name}"].numpy() for name in ("probabilities", "background", "null"))
-            place = tensors[f"{i}.place"].numpy() if f"{i}.place" in tensors else None
-            others = [value.numpy() for name, value in tensors.items() if name.startswith(f"{i}.other")]
-            self.parts.append(
-                Motif(
-                    p,
-                    Background(log_p, self.letters.alphabet),
-                    float(share),
-                    bool(both),
-                    place,
-                    tuple(sorted(others, key=len)),
-                )
-            )
-            self.null.append(null.reshape(len(null), -1))
-        self.tried = [[motif] for motif in self.parts]
+    def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> Motif:
+        background = Background(arrays["background"], self.letters.alphabet)
+        others = sorted((array for name, array in arrays.items() if name.startswith("other")), key=len)
+        place = arrays.get("place")
+        return Motif(arrays["probabilities"], background, place=place, others=tuple(others), **values)
 
 
 def _starts(motif: Motif) -> str:
