@@ -79,6 +79,39 @@ def test_cells_of_matlab_7_3_are_recordings(tmp_path):
     np.testing.assert_allclose(data.x[1, :, :40], signals[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_structs_of_matlab_7_3(tmp_path, several):
+    """A struct with arrays, and an array of structs, whose fields have references."""
+    signals = [rng.normal(size=(2, length)) for length in (30, 40, 50)]
+    with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
+
+        def stored(name, value, kind):
+            item = file.create_dataset(name, data=value)
+            item.attrs["MATLAB_class"] = np.bytes_(kind)
+            return item.ref
+
+        def letters(text):
+            return np.array([[ord(letter)] for letter in text], np.uint16)
+
+        file.create_group("EEG").attrs["MATLAB_class"] = np.bytes_("struct")
+        stored("srate", np.array([[100.0]]), "double")
+        if several:
+            x = [stored(f"#refs#/x{i}", each.T, "double") for i, each in enumerate(signals)]
+            y = [stored(f"#refs#/y{i}", letters(text), "char") for i, text in enumerate(("on", "off", "on"))]
+            for name, found in (("data", x), ("label", y)):
+                file["EEG"].create_dataset(name, data=np.array(found, object).reshape(-1, 1), dtype=h5py.ref_dtype)
+        else:
+            stored("EEG/data", np.hstack(signals).T, "double")
+            stored("EEG/by", letters("me"), "char")
+    with (tmp_path / "a.mat").open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(512))
+    data = load_dataset(tmp_path / "a.mat", modality="series", length=None if several else "200ms")
+    assert data.schema["signal"]["rate"] == 100 and data.x.shape == ((3, 2, 50) if several else (6, 2, 20))
+    expected = signals[1] if several else np.hstack(signals)[:, 20:]
+    np.testing.assert_allclose(data.x[1, :, :20], expected[:, :20], rtol=1e-6)
+    assert (data.y.tolist() == ["on", "off", "on"]) if several else data.y is None
+
+
 def test_an_array_of_an_open_file_is_given_to_an_estimator(tmp_path):
     with h5py.File(write(tmp_path / "a.h5", x=np.repeat(IMAGES[..., None], 3, axis=3)), "r") as file:
         model = LinearContrast(random_state=0, features_options={"centers": 8}).fit(file["x"])

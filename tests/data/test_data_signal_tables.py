@@ -178,10 +178,49 @@ def test_arrays_of_matlab(tmp_path, capsys):
     assert data.x.shape == (9, 2, 100) and data.schema["signal"]["rate"] == 100.0
     scipy.io.savemat(tmp_path / "f.mat", {"data": {"X": images, "y": np.arange(30) % 3, "by": "me"}})
     assert load_dataset(tmp_path / "f.mat").y.tolist() == [0, 1, 2] * 10
-    scipy.io.savemat(tmp_path / "f.mat", {"EEG": {"data": long, "srate": 100.0}, "note": "text"})
-    assert "has the struct EEG with data, srate, expected an array: save" in refusal(load_dataset, tmp_path / "f.mat")
+    scipy.io.savemat(tmp_path / "f.mat", {"EEG": {"data": long, "srate": 100.0}, "ECG": {"data": long}})
+    assert "has the struct EEG with data, srate, and others, expected an array: save" in refusal(
+        load_dataset, tmp_path / "f.mat"
+    )
     (tmp_path / "e.mat").write_bytes(b"MATLAB 7.3 MAT-file")
     assert "MATLAB 7.3; is it damaged" in refusal(load_dataset, tmp_path / "e.mat")
+
+
+def structs(lengths, **columns):
+    """An array of structs with recordings of two channels as `x`, and more fields."""
+    each = [
+        (rng.normal(size=(2, length)) + i, *beside)
+        for i, (length, *beside) in enumerate(zip(lengths, *columns.values(), strict=True))
+    ]
+    found = np.zeros((1, len(each)), dtype=[(name, object) for name in ("x", *columns)])
+    found[0] = each
+    return found
+
+
+def test_arrays_of_structs_of_matlab(tmp_path, capsys):
+    """Of a sample each, or of a subject each with a label for each row."""
+    names = [f"s{i % 4}" for i in range(12)]
+    of = structs([50] * 12, label=[float(i % 2) for i in range(12)], subject=names, note=[[]] * 12)
+    scipy.io.savemat(tmp_path / "a.mat", {"trials": of, "fs": 100.0, "by": "me"})
+    options = {"modality": "series", "groups": "subject", "split_by_groups": True}
+    data = load_dataset(tmp_path / "a.mat", **options)
+    assert "trials is an array of 12 structs, whose fields are read: x, label, subject" in capsys.readouterr().err
+    assert data.x.shape == (12, 2, 50) and data.y.tolist() == [0, 1] * 6 and data.groups.tolist() == names
+    assert data.schema["signal"]["rate"] == 100
+    scipy.io.savemat(tmp_path / "b.mat", {"trials": structs([50, 40, 30] * 4, label=["u", "v"] * 6)})
+    data = load_dataset(tmp_path / "b.mat", modality="series")
+    assert data.x.shape == (12, 2, 50) and data.y.tolist() == ["u", "v"] * 6 and np.isnan(data.x[2, :, 30:]).all()
+    rows = np.zeros((1, 12), dtype=[("f", object), ("kind", object), ("class", object)])
+    rows[0] = [(rng.normal(size=(6, 1)) + i, "k", i % 3) for i in range(12)]
+    scipy.io.savemat(tmp_path / "c.mat", {"S": rows})
+    data = load_dataset(tmp_path / "c.mat")
+    assert data.x.shape == (12, 6) and data.y.tolist() == [0, 1, 2] * 4
+    several = np.zeros((1, 3), dtype=[("X", object), ("y", object), ("age", object)])
+    several[0] = [(rng.normal(size=(8 + i, 5)), np.arange(8 + i)[:, None] % 2, 30 + i) for i in range(3)]
+    scipy.io.savemat(tmp_path / "d.mat", {"subjects": several})
+    data = load_dataset(tmp_path / "d.mat", groups="subjects")
+    assert data.x.shape == (27, 5) and data.groups.tolist() == ["1"] * 8 + ["2"] * 9 + ["3"] * 10
+    assert data.y.tolist() == [*np.arange(8) % 2, *np.arange(9) % 2, *np.arange(10) % 2]
 
 
 def test_arff_files(tmp_path):

@@ -1,4 +1,4 @@
-"""Arrays in HDF5 files, and in files of MATLAB 7.3, which are HDF5, too."""
+"""Arrays in HDF5 files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import require
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import reading
@@ -106,21 +105,3 @@ class Archive(Mapping[str, np.ndarray]):
         if start is not None:
             return np.memmap(self.path, item.dtype, "c", start, item.shape)
         return Hdf5Rows(self.path, item.name, item.shape, dtype)
-
-
-def arrays_of_matlab(path: Path) -> dict[str, np.ndarray]:
-    """Arrays of numbers, and cell arrays of them, of a file of MATLAB 7.3, with their axes as in MATLAB."""
-    require("h5py", "omics", "reading files of MATLAB 7.3")
-    import h5py
-
-    found: dict[str, np.ndarray] = {}
-    with reading(str(path), "a file of MATLAB 7.3"), h5py.File(path, "r") as file:
-        archive = Archive(path, file)
-        for name, item in archive.stored.items():
-            if item.dtype.kind in "biuf" and item.name.count("/") == 1 and "MATLAB_empty" not in item.attrs:
-                found[name] = archive[name].T
-            elif item.dtype == h5py.ref_dtype and item.name.count("/") == 1:
-                cells = [file[reference] for reference in item[()].T.ravel()]
-                found[name] = np.empty(len(cells), object)
-                found[name][:] = [each[()].T if hasattr(each, "dtype") else None for each in cells]
-    return found

@@ -1,6 +1,5 @@
 """Readers of numpy's files, from which nothing is unpickled, of arrays of MATLAB, and of data sets of scikit-learn."""
 
-import math
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,9 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
-from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
+from viewsmith.data.hdf5 import Archive, has_arrays
 from viewsmith.data.image_files import ImageFile
+from viewsmith.data.matlab import arrays_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
 from viewsmith.data.readers.sequences import alphabet_given
@@ -38,7 +38,7 @@ OTHERS = {
     "y_train": ("train_y", "train_labels", "ytrain"),
     "y_test": ("test_y", "test_labels", "ytest"),
     "X": ("data", "images", "fea"),
-    "y": ("target", "labels", "label", "gnd"),
+    "y": ("target", "labels", "label", "gnd", "class"),
 }
 _SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 
@@ -71,7 +71,7 @@ def npy_scene(path: Path) -> ImageFile:
 
 def mat_scene(path: Path) -> ImageFile:
     """``X``, or the largest array of numbers, of a .mat file as an image."""
-    arrays, numbers, _ = _arrays_of(path)
+    arrays, numbers, _ = arrays_of(path, ["y", *OTHERS["y"]])
     if not numbers:
         raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
     return _scene(path, numbers["X"] if "X" in numbers else max(numbers.values(), key=np.size))
@@ -499,7 +499,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     if _is_scene(request) and not has_time(request):
         request.check_no_table_options(str(path), "labels are the array y")
         return read_file(path, request)
-    arrays, numbers, cells = _arrays_of(path)
+    arrays, numbers, cells = arrays_of(path, ["y", *OTHERS["y"]])
     keys = names_of_arrays(path, list(arrays), request)
     of_spectra = request.or_fitted("modality") == "spectra"
     if of_spectra and "y" in keys and min(arrays[keys["y"]].shape, default=0) > 1:  # spectra over x
@@ -511,8 +511,8 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     if structs := [name for name, value in arrays.items() if value.dtype.names and not large]:
         fields = name_list(list(arrays[structs[0]].dtype.names or ()))
         raise InputError(
-            f"{path} has the struct {structs[0]} with {fields}, expected an array: save its field alone, "
-            f"X = {structs[0]}.FIELD; save('x.mat', 'X')"
+            f"{path} has the struct {structs[0]} with {fields}, and others, expected an array: save its field alone, "
+            f"X = cat(1, {structs[0]}.FIELD); save('x.mat', 'X')"
         )
     if (x := arrays.get(keys.get("X", ""))) is not None and x.dtype.kind == "c":
         raise InputError(f"{path}: {keys['X']} is complex, expected numbers: split it into real and imaginary part")
@@ -534,6 +534,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     rate = rate_of(path, numbers, request) if of_time or may_be else None
     if not of_time:
         if rate is None:
+            x = x.reshape(len(x), -1) if x.ndim == 3 and x.shape[1] == 1 else x  # rows of structs
             _say_axes(path, x, request)
             return read_arrays(path, InMemory({**archive, name: x}), keys | {"X": name}, request)
         say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
@@ -558,39 +559,6 @@ def _flat(value: np.ndarray) -> np.ndarray:
     """Labels or names of MATLAB, a row, a column or a cell array of them, (n,)."""
     flat = value.ravel()
     return flat if flat.dtype.kind != "O" else np.array([str(np.asarray(each).ravel()[0]) for each in flat])
-
-
-def _arrays_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """All arrays of a .mat file, those of numbers, and cell arrays of them."""
-    import scipy.io
-    import scipy.sparse
-
-    if (header := path.with_suffix(".hea")).is_file() and path.name in header.read_text(errors="replace"):
-        raise InputError(f"{path} belongs to the record {header.name}: give {header}")
-    with path.open("rb") as file:
-        of_hdf5 = b"MATLAB 7.3" in file.read(64)
-    if of_hdf5:
-        found = arrays_of_matlab(path)
-    else:
-        with reading(str(path), "a file of MATLAB"):
-            found = scipy.io.loadmat(path)
-            for name, value in found.items():
-                if isinstance(value, scipy.sparse.spmatrix | scipy.sparse.sparray):
-                    check_size(8 * math.prod(value.shape), f"{name} in {path}", "save fewer columns")
-                    found[name] = value.toarray()
-    arrays = {
-        name: value for name, value in found.items() if not name.startswith("_") and isinstance(value, np.ndarray)
-    }
-    if len(arrays) == 1 and (one := next(iter(arrays.values()))).dtype.names and one.size == 1:  # fields of a struct
-        arrays = {name: each for name in one.dtype.names if isinstance(each := one.ravel()[0][name], np.ndarray)}
-    cells = {name: value.ravel() for name, value in arrays.items() if _is_cell_array(value)}
-    numbers = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf"}
-    return arrays, numbers, cells
-
-
-def _is_cell_array(value: np.ndarray) -> bool:
-    each = value.ravel() if value.dtype.kind == "O" else ()
-    return len(each) > 0 and all(getattr(one, "ndim", 0) == 2 and one.dtype.kind in "biuf" for one in each)
 
 
 def _size(value: np.ndarray) -> int:
