@@ -11,26 +11,15 @@ from pydantic import BaseModel, Field, ValidationError
 from torch import nn
 
 from refusals import refusal
-from viewsmith.core.registry import (
-    Bounds,
-    Entry,
-    check_declared,
-    declare,
-    entries_of,
-    register,
-    registered,
-    texts_of,
-    type_text,
-    wrapped,
-)
+from viewsmith.core import registry
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.frameworks import Framework
 from viewsmith.views import ViewMaker
 
 
 class Ours(BaseModel):
-    count: Annotated[int, Bounds(ge=1, le=3)] = 1
-    rate: Annotated[float, Bounds(gt=0, lt=1)] = 0.5
+    count: Annotated[int, registry.Bounds(ge=1, le=3)] = 1
+    rate: Annotated[float, registry.Bounds(gt=0, lt=1)] = 0.5
 
 
 class Pydantics(BaseModel):
@@ -57,7 +46,7 @@ def test_bounds_of_a_number_are_those_of_pydantic(rate):
 
 def test_an_unknown_kind_is_named():
     with pytest.raises(ValueError, match="the kind of part is 'loss', expected one of method, framework, view maker"):
-        register("loss", "mine", help="a loss")
+        registry.register("loss", "mine", help="a loss")
 
 
 def _late(pair):
@@ -106,15 +95,15 @@ class OtherName(ViewsmithEstimator):
 )
 def test_a_part_that_cannot_be_called_is_refused_where_it_is_registered(kind, build, message):
     with pytest.raises(ValueError, match=f"the {kind} 'mine' {message}"):
-        register(kind, "mine", help="a part")(build)
-    assert "mine" not in registered(kind)
+        registry.register(kind, "mine", help="a part")(build)
+    assert "mine" not in registry.registered(kind)
 
 
 def test_an_option_without_an_annotation_has_the_type_of_its_default():
     def build(context, *, flag=True, count=2, rate=0.5, name="x", other=None):
         raise NotImplementedError
 
-    found = {name: option.annotation for name, option in Entry("encoder", "mine", build, "").options.items()}
+    found = {name: option.annotation for name, option in registry.Entry("encoder", "mine", build, "").options.items()}
     assert found == {"flag": bool, "count": int | float, "rate": float, "name": str, "other": Any}
 
 
@@ -134,15 +123,15 @@ class Shared:
 class Options(Shared):
     """Options of this class come first."""
 
-    size: Annotated[int | None, Bounds(ge=2)] = None
+    size: Annotated[int | None, registry.Bounds(ge=2)] = None
     """Its size."""
     level: Literal["low", "high"] = "high"
     """How much of it here."""
 
 
 def test_texts_are_those_below_attributes_and_of_the_nearest_class():
-    assert texts_of(Shared) == {"level": "How much of it.\n\nMore about it, in a second paragraph."}
-    assert list(texts_of(Options).items()) == [("size", "Its size."), ("level", "How much of it here.")]
+    assert registry.texts_of(Shared) == {"level": "How much of it.\n\nMore about it, in a second paragraph."}
+    assert list(registry.texts_of(Options).items()) == [("size", "Its size."), ("level", "How much of it here.")]
 
 
 def test_a_class_in_a_function_or_an_interpreter_has_no_texts():
@@ -153,14 +142,14 @@ def test_a_class_in_a_function_or_an_interpreter_has_no_texts():
 
     typed = {}
     exec("class Typed:\n    name: str = ''\n    'A name.'", typed)
-    assert texts_of(Local) == texts_of(typed["Typed"]) == {}
+    assert registry.texts_of(Local) == registry.texts_of(typed["Typed"]) == {}
 
 
 def test_entries_have_the_type_and_one_line():
-    assert entries_of(Shared)["level"] == (
+    assert registry.entries_of(Shared)["level"] == (
         'level : {"low", "high"}\n    How much of it. More about it, in a second paragraph.\n'
     )
-    assert entries_of(Options)["size"].startswith("size : int or None\n")
+    assert registry.entries_of(Options)["size"].startswith("size : int or None\n")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +157,7 @@ def test_entries_have_the_type_and_one_line():
     [
         (float | Literal["auto"], 'float or "auto"'),
         (Literal[1, 2], "{1, 2}"),
-        (tuple[Annotated[int, Bounds(ge=1)], ...], "tuple of int"),
+        (tuple[Annotated[int, registry.Bounds(ge=1)], ...], "tuple of int"),
         (Sequence[str], "sequence of str"),
         (Mapping[str, int] | None, "mapping or None"),
         (dict[str, Any], "dict"),
@@ -178,15 +167,15 @@ def test_entries_have_the_type_and_one_line():
     ],
 )
 def test_types_are_written_as_in_documentation(annotation, text):
-    assert type_text(annotation) == text
+    assert registry.type_text(annotation) == text
 
 
 def test_values_are_checked_by_type_and_bounds():
     for name in ("size", "level"):
-        check_declared(Options(size=2), name)
-    check_declared(Options(), "size")
-    assert "size is 1, expected at least 2" in refusal(check_declared, Options(size=1), "size")
-    assert "level is 'other', expected low or high" in refusal(check_declared, Options(level="other"), "level")
+        registry.check_declared(Options(size=2), name)
+    registry.check_declared(Options(), "size")
+    assert "size is 1, expected at least 2" in refusal(registry.check_declared, Options(size=1), "size")
+    assert "level is 'other', expected low or high" in refusal(registry.check_declared, Options(level="other"), "level")
 
 
 def test_a_function_gets_the_documented_options():
@@ -200,12 +189,12 @@ def test_a_function_gets_the_documented_options():
         """
         return Options(**options)
 
-    declare(read, Options)
+    registry.declare(read, Options)
     assert list(inspect.signature(read).parameters) == ["source", "level", "size"]
     assert inspect.signature(read).parameters["level"].default == "high"
     assert "source : str\nsize : int or None\n    Its size.\nlevel :" in inspect.getdoc(read)
 
 
 def test_long_lines_are_wrapped_as_entries():
-    first, *others = wrapped("    " + "word " * 50 + "\nshort").split("\n")
+    first, *others = registry.wrapped("    " + "word " * 50 + "\nshort").split("\n")
     assert len(first) <= 116 and others[0].startswith("    word") and others[-1] == "short"

@@ -10,16 +10,6 @@ from viewsmith import Discovery
 from viewsmith.methods.discovery import events
 from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, q_values
-from viewsmith.methods.discovery.events import (
-    Event,
-    EventSearch,
-    find_events,
-    free_windows,
-    grown,
-    random_phases,
-    window_values,
-    without_events,
-)
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -43,7 +33,7 @@ def everywhere(x):
 @pytest.mark.parametrize(("width", "points"), [(60, 2), (30, 1)])
 def test_windows_are_averages_less_their_mean_and_log_spreads(width, points):
     x = np.random.default_rng(0).normal(size=(2, 3, 130)).astype(np.float32)
-    starts, values = window_values(x, width, np.full(3, 0.1))
+    starts, values = events.window_values(x, width, np.full(3, 0.1))
     means, spreads = 30, 30 if points == 2 else 29
     assert starts.tolist() == list(range(0, 131 - width, width // 16)) and values.shape[1:] == (
         len(starts), 3 * (means + spreads),
@@ -69,20 +59,20 @@ def test_an_event_grows_to_all_places_that_are_hardly_found_in_random_phases(mon
     for piece, start, phase in zip(x, at, phases, strict=True):
         piece[0, start : start + 32] += 12 * np.sin(np.linspace(0, 3 * np.pi, 32) + phase) * np.hanning(32)
     free, least = everywhere(x), np.full(1, 0.01)
-    starts, values = window_values(x, 32, least)
+    starts, values = events.window_values(x, 32, least)
     whitening = Whitening.of(Moments.of(values))
     z = whitening(values)
     few = Moments.of(z[np.arange(60), at // 2][phases < 1.2])
-    event = Event(32, least, (whitening, Contrast.of(few, Moments.of(z))))
-    event, taken = grown(event, x, free, np.random.default_rng(1))
+    event = events.Event(32, least, (whitening, Contrast.of(few, Moments.of(z))))
+    event, taken = events.grown(event, x, free, np.random.default_rng(1))
     best = event.scores(x)[1].max(1)
-    nothing = event.scores(random_phases(x, np.random.default_rng(1)))[1].max(1)
+    nothing = event.scores(events.random_phases(x, np.random.default_rng(1)))[1].max(1)
     sure = q_values(best, nothing[:, None], 60) <= 0.05
     chosen = z[np.flatnonzero(sure), event.scores(x)[1].argmax(1)[sure]]
     assert sure.sum() > few.count + 10
     np.testing.assert_allclose(event.windows[1].chosen.mean, chosen.mean(0), atol=1e-6)
     assert (abs(starts[event.scores(x)[1].argmax(1)] - at) <= 4).mean() >= 0.9
-    beside = z[free_windows(~taken, starts, 32)]
+    beside = z[events.free_windows(~taken, starts, 32)]
     assert taken.sum() == 32 * len(chosen) and event.rarity == pytest.approx(np.log(len(beside) / len(chosen)))
     np.testing.assert_allclose(event.windows[1].all_windows.mean, beside.mean(0), atol=1e-6)
 
@@ -92,19 +82,19 @@ def test_surrogates_of_pieces_with_events_have_the_power_beside_these():
     x, taken = rng.normal(size=(40, 1, 400)).astype(np.float32), np.zeros((40, 400), bool)
     x[:, :, 100:140] += 20 * np.hanning(40).astype(np.float32)
     taken[:, 100:140] = taken[:2] = True  # nothing is left of two pieces
-    drawn = without_events(x, taken, 200, rng)
-    assert drawn.shape == (200, 1, 400) and abs(drawn.std() - 1) < 0.1 < random_phases(x, rng).std() - 2
-    assert without_events(x, np.ones_like(taken), 3, rng).std() > 2
+    drawn = events.without_events(x, taken, 200, rng)
+    assert drawn.shape == (200, 1, 400) and abs(drawn.std() - 1) < 0.1 < events.random_phases(x, rng).std() - 2
+    assert events.without_events(x, np.ones_like(taken), 3, rng).std() > 2
 
 
 def test_further_places_in_a_piece_score_more_than_events_are_rare():
     x, starts = with_events(length=480)
     for piece, other in zip(x, (starts + 240) % 450, strict=True):
         piece[:, other : other + 30] += 24 * np.sin(np.linspace(0, 3 * np.pi, 30)) * np.hanning(30)
-    search = EventSearch(windows=[30], max_parts=2)
+    search = events.EventSearch(windows=[30], max_parts=2)
     search.fit(x)
     plain, tensors = search.state()
-    again = EventSearch(max_parts=2)
+    again = events.EventSearch(max_parts=2)
     again.restore(plain, tensors)
     again.typical = search.typical
     assert again.parts[0].rarity == search.parts[0].rarity > 1
@@ -117,7 +107,7 @@ def test_further_places_in_a_piece_score_more_than_events_are_rare():
 
 def test_random_phases_keep_the_spectrum_and_the_relations_of_channels():
     x = np.random.default_rng(0).normal(size=(4, 2, 101)).astype(np.float32)
-    drawn = random_phases(x, np.random.default_rng(1))
+    drawn = events.random_phases(x, np.random.default_rng(1))
     line = (x[:, :, -1:] - x[:, :, :1]) * np.linspace(0, 1, 101, dtype=np.float32)
     before, after = np.fft.rfft(x - line, axis=2), np.fft.rfft(drawn - line, axis=2)
     np.testing.assert_allclose(abs(before), abs(after), rtol=1e-3, atol=1e-3)
@@ -131,13 +121,13 @@ def test_free_windows_contain_no_masked_point():
     free[0, 10] = False
     starts = np.arange(0, 16)
     expected = [not (start <= 10 < start + 5) for start in starts]
-    assert free_windows(free, starts, 5)[0].tolist() == expected
+    assert events.free_windows(free, starts, 5)[0].tolist() == expected
 
 
 @pytest.mark.parametrize("channels", [slow(1), 2])
 def test_a_planted_event_is_found(channels):
     x, starts = with_events(channels=channels)
-    event = choose(find_events(x, everywhere(x), (16, 30)))
+    event = choose(events.find_events(x, everywhere(x), (16, 30)))
     assert event is not None and event.evidence.p < 1e-6
     begins, scores = event.scores(x)
     offset = begins[scores.argmax(1)] - starts
@@ -163,7 +153,7 @@ def test_an_event_in_few_of_many_channels_is_found_whatever_all_have_in_common(t
 def test_nothing_recurs_in_random_phases_and_random_walks(seed):
     x, _ = with_events()
     for drawn in (
-        random_phases(x, np.random.default_rng(seed)),
+        events.random_phases(x, np.random.default_rng(seed)),
         np.random.default_rng(seed).normal(size=x.shape).cumsum(2),
     ):
-        assert choose(find_events(drawn.astype(np.float32), everywhere(drawn), (16, 30))) is None
+        assert choose(events.find_events(drawn.astype(np.float32), everywhere(drawn), (16, 30))) is None

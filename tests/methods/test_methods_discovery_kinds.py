@@ -7,18 +7,8 @@ import pytest
 
 from viewsmith import Discovery
 from viewsmith.data.any_size import as_images
+from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.contrast import choose_windows, folds
-from viewsmith.methods.discovery.image_parts import (
-    COUNT,
-    SMALL,
-    agreement,
-    boxes_of,
-    filling,
-    fills,
-    small,
-    windows_apart,
-    without,
-)
 from viewsmith.methods.discovery.images import PARTS, Rest, random_phases
 from viewsmith.methods.discovery.report import SHOWN, _spread, _summary, write_parts_report
 
@@ -45,7 +35,7 @@ def planted(maps, side, count, seed, some=1.0):
 def test_windows_apart_against_a_loop(border, apart):
     scores = np.random.default_rng(0).normal(size=(5, 6, 7))
     scores[0] = -np.inf
-    found = windows_apart(scores, 3, 4, border)
+    found = image_parts.windows_apart(scores, 3, 4, border)
     for i, image in enumerate(scores):
         left = {(r, c): image[r, c] for r in range(6) for c in range(7) if np.isfinite(image[r, c])}
         for boxes, best in found:
@@ -64,7 +54,7 @@ def test_agreement_against_a_loop():
     shares = []
     for p, box in zip(held[:2], inside[:2], strict=True):
         shares.append(p[box].sum() / (box.sum() + p[~box].sum()))
-    assert agreement(held, inside) == pytest.approx([*shares, 0])
+    assert image_parts.agreement(held, inside) == pytest.approx([*shares, 0])
 
 
 def test_only_the_share_of_the_samples_with_the_best_windows_is_fitted():
@@ -83,10 +73,10 @@ def test_a_kind_that_fills_the_images_agrees_with_its_squares():
     maps = noise(24, 0)
     places = planted(maps, 4, 6, 0)
     free = np.ones(maps.shape[:3], bool)
-    part, nothing = filling(maps, free, 4, 0), filling(noise(24, 1), free, 4, 0)
+    part, nothing = image_parts.filling(maps, free, 4, 0), image_parts.filling(noise(24, 1), free, 4, 0)
     assert part.consistency > 0.8 > nothing.consistency + 0.3
-    found, near = boxes_of(part, maps, free, part.count), []
-    assert part.count == COUNT == len(found)
+    found, near = image_parts.boxes_of(part, maps, free, part.count), []
+    assert part.count == image_parts.COUNT == len(found)
     for i, corners in enumerate(places):
         boxes = np.array([boxes[i] for boxes, scores in found if np.isfinite(scores[i])])
         middles = (boxes[:, None, :2] + boxes[:, None, 2:]) / 2 - corners - 2
@@ -97,15 +87,23 @@ def test_a_kind_that_fills_the_images_agrees_with_its_squares():
 def test_a_kind_fills_the_images_if_its_squares_agree_or_its_windows_are_alike():
     maps, free = noise(24, 0), np.ones((24, 20, 20), bool)
     planted(maps, 4, 6, 0)
-    part, nothing = filling(maps, free, 4, 0), filling(noise(24, 1), free, 4, 0)
+    part, nothing = image_parts.filling(maps, free, 4, 0), image_parts.filling(noise(24, 1), free, 4, 0)
     assert (
-        fills(part, nothing) and not fills(nothing, nothing) and not fills(filling(noise(24, 2), free, 4, 0), nothing)
+        image_parts.fills(part, nothing)
+        and not image_parts.fills(nothing, nothing)
+        and not image_parts.fills(image_parts.filling(noise(24, 2), free, 4, 0), nothing)
     )
     less = dataclasses.replace(part, consistency=nothing.consistency + 0.11)
-    assert fills(less, nothing) == (less.consistency >= 0.38)
-    assert not fills(dataclasses.replace(less, consistency=0.5, objective=1.3), dataclasses.replace(less, objective=1))
-    assert fills(dataclasses.replace(less, consistency=0.5, objective=1.5), dataclasses.replace(less, objective=1))
-    assert not fills(dataclasses.replace(part, consistency=0.37), dataclasses.replace(nothing, consistency=0.1))
+    assert image_parts.fills(less, nothing) == (less.consistency >= 0.38)
+    assert not image_parts.fills(
+        dataclasses.replace(less, consistency=0.5, objective=1.3), dataclasses.replace(less, objective=1)
+    )
+    assert image_parts.fills(
+        dataclasses.replace(less, consistency=0.5, objective=1.5), dataclasses.replace(less, objective=1)
+    )
+    assert not image_parts.fills(
+        dataclasses.replace(part, consistency=0.37), dataclasses.replace(nothing, consistency=0.1)
+    )
 
 
 def test_a_small_kind_of_some_images_is_clear_and_noise_is_not():
@@ -113,12 +111,12 @@ def test_a_small_kind_of_some_images_is_clear_and_noise_is_not():
     places = planted(maps, 1, 1, 0, some=0.5)
     free = np.ones(maps.shape[:3], bool)
     free[places[0][0][0], places[0][0][1]] = False  # taken by another kind in all images
-    part, null = small(maps, free, 1, 0, other)
+    part, null = image_parts.small(maps, free, 1, 0, other)
     assert part.evidence.recurs(3) and null.shape == (40, 1)
-    ((boxes, scores),) = boxes_of(part, maps, free, 1)
+    ((boxes, scores),) = image_parts.boxes_of(part, maps, free, 1)
     hits = [list(boxes[i, :2]) == list(places[i][0]) for i in range(1, 30)]
     assert np.mean(hits) > 0.9 and np.median(scores[1:30]) > null.max() > np.median(scores[30:])
-    assert not small(noise(60, 2), np.ones(maps.shape[:3], bool), 1, 0, other)[0].evidence.recurs(3)
+    assert not image_parts.small(noise(60, 2), np.ones(maps.shape[:3], bool), 1, 0, other)[0].evidence.recurs(3)
 
 
 def test_cells_of_a_place_are_no_other_kinds():
@@ -129,11 +127,11 @@ def test_cells_of_a_place_are_no_other_kinds():
     found = [(np.array([*boxes, [12, 1, 16, 5]]), np.array([*own, 2.0])) for boxes, own in pairs]
 
     def taken(part):
-        left = without(free, found, part, null)
+        left = image_parts.without(free, found, part, null)
         assert not left[0, 5:9, 6:10].any() and left[3].all()
         return (~left).sum((1, 2)).tolist()
 
-    many = filling(maps, free, 4, 0)
+    many = image_parts.filling(maps, free, 4, 0)
     assert taken(many) == [32, 32, 32, 0, 16]
     # The first place is one whatever its score is, the second only with a high one: 8 x 8 and 6 x 8 cells, of which
     # 3 x 2 are common; the last one at an edge.
@@ -141,7 +139,7 @@ def test_cells_of_a_place_are_no_other_kinds():
     assert taken(one) == [64 + 48 - 3 * 2, 64 + 48 - 3 * 2, 64, 0, 8 * 7]
     # A window without a box may be in the middle of what it shows: 4 cells on each side.
     assert taken(dataclasses.replace(one, boxed=False))[2:] == [144, 0, 12 * 9]
-    assert taken(small(maps, free, 2, 0, maps)[0]) == [64 + 48 - 3 * 2, 64 + 48 - 3 * 2, 0, 0, 8 * 7]
+    assert taken(image_parts.small(maps, free, 2, 0, maps)[0]) == [64 + 48 - 3 * 2, 64 + 48 - 3 * 2, 0, 0, 8 * 7]
 
 
 def test_random_phases_of_what_is_left():
@@ -212,8 +210,8 @@ def test_large_small_and_many_discs_are_three_kinds(tmp_path):
     parts = model.locate(x)
     assert set(parts["kind"]) == {0, 1, 2} and "further" not in model.describe(parts)
     assert model.describe(parts).count("how many of these are wrong is not known") == 2
-    assert [(part.boxed, part.count) for part in model.parts_] == [(True, 1), (False, 1), (True, COUNT)]
-    assert model.parts_[1].window in SMALL
+    assert [(part.boxed, part.count) for part in model.parts_] == [(True, 1), (False, 1), (True, image_parts.COUNT)]
+    assert model.parts_[1].window in image_parts.SMALL
     for words in ("one kind of thing recurs", "one kind of small thing stands out", "fills the images"):
         assert words in model.describe()
     parts = model.search_.candidates(x)
@@ -247,7 +245,7 @@ def test_images_full_of_one_kind_of_thing(tmp_path):
     with pytest.warns(UserWarning, match="for images full of one kind of thing, give max_parts=12"):
         assert not Discovery(features="patches").fit(x).recurs_
     model = Discovery(features="patches", max_parts=14).fit(x)
-    assert [(part.boxed, part.count) for part in model.parts_] == [(True, COUNT)]
+    assert [(part.boxed, part.count) for part in model.parts_] == [(True, image_parts.COUNT)]
     assert model.describe().startswith("one kind of thing fills the images, about 16 pixels large")
     parts = model.locate(x)
     middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2

@@ -16,25 +16,6 @@ from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery import motif_search
 from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.motif_models import Background, Motif, Windows, as_codes, lengths_of, shuffled
-from viewsmith.methods.discovery.motif_search import (
-    ANYWHERE,
-    COPY,
-    PRIOR,
-    SMOOTH,
-    Fitted,
-    _evidence,
-    _expected,
-    _fit,
-    _left_out_gains,
-    _packed,
-    _projected,
-    _ranked,
-    copies_masked,
-    density_of_places,
-    find_motif,
-    one_frequency,
-    own_frequencies,
-)
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES
 
@@ -160,14 +141,18 @@ def density(sites):
     """`density_of_places` by a loop over pairs of starts."""
     found = []
     for i in range(len(sites)):
-        near = [(np.exp(-((i - j) ** 2) / (2 * SMOOTH**2)), v) for j, v in enumerate(sites) if abs(i - j) <= 4 * SMOOTH]
+        near = [
+            (np.exp(-((i - j) ** 2) / (2 * motif_search.SMOOTH**2)), v)
+            for j, v in enumerate(sites)
+            if abs(i - j) <= 4 * motif_search.SMOOTH
+        ]
         found.append(sum(k * v for k, v in near) / sum(k for k, _ in near))
-    return ANYWHERE + (1 - ANYWHERE) * np.array(found) / np.mean(found)
+    return motif_search.ANYWHERE + (1 - motif_search.ANYWHERE) * np.array(found) / np.mean(found)
 
 
 def test_density_of_places_against_a_loop():
     sites = np.random.default_rng(0).exponential(size=(3, 20)).astype(np.float32)
-    found = density_of_places(torch.from_numpy(sites))
+    found = motif_search.density_of_places(torch.from_numpy(sites))
     np.testing.assert_allclose(found, [density(row) for row in sites], rtol=1e-4)
     np.testing.assert_allclose(found.mean(1), 1, rtol=1e-5)
 
@@ -182,12 +167,12 @@ def test_rounds_and_gains_against_loops(at_once, placed, monkeypatch):
     shares, n, z, at = torch.tensor([0.4, 0.7]), 5, one_hot(windows), windows.place.tolist()
     density_ = rng.exponential(size=(2, windows.starts))
     place = torch.tensor(density_ / density_.mean(1, keepdims=True)).float() if placed else None
-    motifs_ = Fitted(log_p, shares, place)
+    motifs_ = motif_search.Fitted(log_p, shares, place)
     own = [range(*windows.first[i : i + 2].tolist()) for i in range(n)]
     letters = z.reshape(-1, 4).mean(0)
-    model = own_frequencies(windows)
-    gains, counts, sites, places = _expected(windows, motifs_)
-    fitted = _fit(windows, motifs_, 1, model)
+    model = motif_search.own_frequencies(windows)
+    gains, counts, sites, places = motif_search._expected(windows, motifs_)
+    fitted = motif_search._fit(windows, motifs_, 1, model)
     for k, share in enumerate(shares.tolist()):
         preferred = np.zeros(len(z)) if place is None else np.log(place[k, at].numpy())
         s = [float(row @ log_p[k] - b) + p for row, b, p in zip(z, windows.log_background, preferred, strict=True)]
@@ -197,7 +182,7 @@ def test_rounds_and_gains_against_loops(at_once, placed, monkeypatch):
         np.testing.assert_allclose(gains[k], gain, atol=1e-5)
         np.testing.assert_allclose(counts[k].reshape(3, 4), seen, atol=1e-5)
         np.testing.assert_allclose(sites[k], sum(weights), atol=1e-5)
-        expected = seen + PRIOR * letters
+        expected = seen + motif_search.PRIOR * letters
         p = fitted.log_p[k].exp().reshape(3, 4)
         np.testing.assert_allclose(p, expected / expected.sum(1, keepdim=True), atol=1e-5)
         np.testing.assert_allclose(fitted.share[k], sum(weights) / n, atol=1e-5)
@@ -205,9 +190,9 @@ def test_rounds_and_gains_against_loops(at_once, placed, monkeypatch):
             there = np.bincount(at, weights, windows.starts)
             np.testing.assert_allclose(places[k], there, atol=1e-5)
             np.testing.assert_allclose(fitted.place[k], density(there), atol=1e-4)
-        for i, value in enumerate(_left_out_gains(windows, motifs_[k : k + 1], model)):
+        for i, value in enumerate(motif_search._left_out_gains(windows, motifs_[k : k + 1], model)):
             others = [j for j in range(len(s)) if j not in own[i]]
-            rest = sum(weights[j] * z[j].reshape(3, 4) for j in others) + PRIOR * letters
+            rest = sum(weights[j] * z[j].reshape(3, 4) for j in others) + motif_search.PRIOR * letters
             p = torch.log(rest / rest.sum(1, keepdim=True)).ravel()
             away = np.ones(windows.starts)
             if placed:
@@ -219,16 +204,19 @@ def test_rounds_and_gains_against_loops(at_once, placed, monkeypatch):
 def test_a_motif_is_fitted_until_its_gain_stays_whatever_the_others_do():
     codes, _ = sequences()
     windows = Windows.of(codes, 6, Background.of(codes))
-    model = own_frequencies(windows)
+    model = motif_search.own_frequencies(windows)
     log_p = torch.log(torch.tensor(np.random.default_rng(0).dirichlet(np.ones(4), (5, 6))).float()).reshape(5, -1)
     share = torch.full((5,), 0.5)
-    starts = Fitted(log_p, share)
-    together, alone = _fit(windows, starts, 200, model), _fit(windows, starts[3:4], 200, model)
+    starts = motif_search.Fitted(log_p, share)
+    together, alone = (
+        motif_search._fit(windows, starts, 200, model),
+        motif_search._fit(windows, starts[3:4], 200, model),
+    )
     for name in ("log_p", "share", "gain"):
         np.testing.assert_allclose(getattr(together, name)[3:4], getattr(alone, name), atol=1e-4)
-    again = _fit(windows, together, 1, model)
+    again = motif_search._fit(windows, together, 1, model)
     np.testing.assert_allclose(again.gain, together.gain, atol=1e-4)
-    np.testing.assert_allclose(together.gain, _expected(windows, together)[0].mean(1), atol=1e-6)
+    np.testing.assert_allclose(together.gain, motif_search._expected(windows, together)[0].mean(1), atol=1e-6)
 
 
 @pytest.mark.parametrize("at_once", [3, 32])
@@ -238,14 +226,14 @@ def test_starts_are_ranked_by_the_best_matches_of_all_sequences(at_once, monkeyp
     rows = [one_hot(windows)[a:b] for a, b in itertools.pairwise(windows.first)]
     words = one_hot(windows)[~windows.reverse]
     total = [sum(float((own @ word).max()) for own in rows) for word in words]
-    ranked = _ranked(windows, len(words), np.random.default_rng(0))
+    ranked = motif_search._ranked(windows, len(words), np.random.default_rng(0))
     found = [sum(float((own @ word).max()) for own in rows) for word in ranked]
     assert found == sorted(total, reverse=True)
 
 
 def test_one_frequency_against_a_loop():
     counts = torch.from_numpy(np.random.default_rng(0).uniform(0, 5, (2, 3, 4))).float()
-    for motif, log_p in zip(counts, one_frequency(counts), strict=True):
+    for motif, log_p in zip(counts, motif_search.one_frequency(counts), strict=True):
         q = float(sum(max(position) for position in motif.tolist()) / motif.sum())
         for position, found in zip(motif, log_p.exp().reshape(3, 4), strict=True):
             expected = [(1 - q) / 3] * 4
@@ -256,8 +244,8 @@ def test_one_frequency_against_a_loop():
 @pytest.mark.parametrize("size", [4, 20])
 def test_the_evidence_of_groups_against_one_letter_after_the_other(size):
     words = np.random.default_rng(0).integers(0, size, (3, 5, 4))  # groups of five windows of four letters
-    counts = np.stack([_packed(group, size).sum(0) for group in words])
-    for group, found in zip(words, _evidence(counts, np.full(3, 5), 4, size), strict=True):
+    counts = np.stack([motif_search._packed(group, size).sum(0) for group in words])
+    for group, found in zip(words, motif_search._evidence(counts, np.full(3, 5), 4, size), strict=True):
         expected = 0.0
         for column in group.T:
             seen = [0.5] * size
@@ -275,7 +263,7 @@ def test_windows_that_share_letters_in_some_positions_become_starts():
         row[start : start + 12] = word
         row[start + rng.choice(12, 2, replace=False)] = 0
     windows = Windows.of(codes, 12, Background.of(codes), False)
-    starts = _projected(windows, rng)
+    starts = motif_search._projected(windows, rng)
     assert (starts[0].reshape(12, 4).argmax(1).numpy() == word).mean() > 0.8
     np.testing.assert_allclose(starts.exp().reshape(len(starts), 12, 4).sum(2), 1, rtol=1e-5)
 
@@ -305,7 +293,7 @@ def placed_word(n=100, length=40, seed=0):
 
 def test_a_short_word_at_one_place_recurs_by_its_place():
     codes = placed_word()
-    tried = find_motif(codes, widths=(8,))
+    tried = motif_search.find_motif(codes, widths=(8,))
     found = choose(tried)
     assert [motif.place is not None for motif in tried] == [False, False, True] and found is tried[2]
     assert "TATAA" in found.consensus
@@ -323,15 +311,18 @@ def test_a_short_word_at_one_place_recurs_by_its_place():
 
 def test_the_same_word_anywhere_has_no_place():
     codes = np.stack([np.roll(row, i) for i, row in enumerate(placed_word())])
-    assert [motif.place for motif in find_motif(codes, widths=(8,))] == [None, None]
+    assert [motif.place for motif in motif_search.find_motif(codes, widths=(8,))] == [None, None]
 
 
 def test_places_are_for_many_sequences_of_one_length():
     codes = placed_word(110)
     codes[:5, -3:] = 4  # a few are shorter
-    assert len(find_motif(codes, widths=(8,))) == 3 and len(find_motif(codes[:90], widths=(8,))) == 2
+    assert (
+        len(motif_search.find_motif(codes, widths=(8,))) == 3
+        and len(motif_search.find_motif(codes[:90], widths=(8,))) == 2
+    )
     codes[:20, -3:] = 4
-    assert len(find_motif(codes, widths=(8,))) == 2
+    assert len(motif_search.find_motif(codes, widths=(8,))) == 2
 
 
 def test_a_second_motif_has_places_though_the_first_touches_the_end():
@@ -345,11 +336,11 @@ def test_a_second_motif_has_places_though_the_first_touches_the_end():
 def test_a_motif_in_half_of_many_sequences_recurs():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 4, (120, 40)).astype(np.uint8)
-    assert choose(find_motif(codes, widths=(8,))) is None
+    assert choose(motif_search.find_motif(codes, widths=(8,))) is None
     for row in codes[:70]:
         at = rng.integers(30)
         row[at : at + 10] = [0, 1, 2, 3, 2, 2, 1, 0, 3, 3]
-    found = choose(find_motif(codes, widths=(10,)))
+    found = choose(motif_search.find_motif(codes, widths=(10,)))
     assert found is not None and found.consensus in ("ACGTGGCATT", "AATGCCACGT") and found.evidence.gain > 1
 
 
@@ -363,7 +354,7 @@ def test_a_word_in_half_of_long_sequences_of_which_few_windows_are_screened_recu
         text[start : start + 14] = word
         text[start + rng.integers(14)] = rng.integers(4)
     codes = np.ascontiguousarray(texts.astype(np.uint8))
-    motif = choose(find_motif(codes, widths=(12,)))
+    motif = choose(motif_search.find_motif(codes, widths=(12,)))
     assert motif is not None and motif.both
     found, _, scores = motif.best_sites(codes)
     assert (abs(found - starts) <= 6)[has].mean() >= 0.95 and np.median(scores[has]) > np.max(scores[~has])
@@ -381,7 +372,7 @@ def test_a_motif_with_places_is_saved_with_them(tmp_path):
 @pytest.mark.slow
 def test_a_planted_motif_with_four_letters_of_fifteen_changed():
     codes, starts = planted(1)
-    motif = choose(find_motif(codes, widths=(15,), both=False))
+    motif = choose(motif_search.find_motif(codes, widths=(15,), both=False))
     assert motif is not None
     overlap = np.clip(15 - abs(motif.best_sites(codes)[0] - starts), 0, None).sum()
     assert overlap / (2 * 15 * 20 - overlap) > 0.7  # the performance coefficient
@@ -396,7 +387,7 @@ def test_the_background_draws_what_it_was_fitted_to():
 
 def test_a_motif_on_both_strands_is_found_and_scores_tell_who_has_it():
     codes, starts = sequences(60, share=0.6)
-    motif = choose(find_motif(codes, widths=(12,)))
+    motif = choose(motif_search.find_motif(codes, widths=(12,)))
     assert motif is not None and 0.45 < motif.share < 0.75
     assert motif.consensus in ("TTGACATCGATA", "TATCGATGTCAA")
     found, _, scores = motif.best_sites(codes)
@@ -426,7 +417,7 @@ def test_shuffled_sequences_keep_their_pairs_of_letters():
 def test_sequences_that_differ_in_their_letters_have_no_motif(seed):
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.choice(4, 60, p=[(1 - g) / 2, g / 2, g / 2, (1 - g) / 2]) for g in rng.uniform(0.1, 0.9, 24)])
-    assert choose(find_motif(codes.astype(np.uint8), widths=(12,))) is None
+    assert choose(motif_search.find_motif(codes.astype(np.uint8), widths=(12,))) is None
 
 
 def test_a_motif_of_few_sequences_is_fitted_with_other_widths_and_saved_with_them(tmp_path):
@@ -442,17 +433,17 @@ def test_a_motif_of_few_sequences_is_fitted_with_other_widths_and_saved_with_the
     assert (model.locate(text)["start"] == starts).mean() > 0.9
     model.save(tmp_path / "found")
     assert Discovery.load(tmp_path / "found").locate(text).tolist() == model.locate(text).tolist()
-    assert not find_motif(sequences(120)[0], widths=(12,))[0].others
+    assert not motif_search.find_motif(sequences(120)[0], widths=(12,))[0].others
 
 
 def test_nothing_recurs_in_random_letters():
     codes = np.random.default_rng(1).integers(0, 4, (20, 40)).astype(np.uint8)
-    assert choose(find_motif(codes, widths=(8, 12))) is None
+    assert choose(motif_search.find_motif(codes, widths=(8, 12))) is None
 
 
 def test_sequences_without_a_window_have_no_site():
     codes, _ = sequences()
-    motif = find_motif(codes, widths=(12,))[0]
+    motif = motif_search.find_motif(codes, widths=(12,))[0]
     codes[0] = 4
     start, _, score = motif.best_sites(codes)
     assert start[0] == -1 and score[0] == -np.inf and (start[1:] >= 0).all()
@@ -460,7 +451,7 @@ def test_sequences_without_a_window_have_no_site():
 
 def test_what_cannot_be_searched():
     codes, _ = sequences(6)
-    assert "0 sequences have 90 letters without N in a row" in refusal(find_motif, codes, widths=(90,))
+    assert "0 sequences have 90 letters without N in a row" in refusal(motif_search.find_motif, codes, widths=(90,))
 
 
 def test_text_formats():
@@ -520,7 +511,7 @@ def test_real_binding_sites():
     sites = [[int(s) - 1 for s in word[6:].split(",")] for word in lines if word.startswith("sites=")]
     letters = [word for word in lines if set(word) <= set("ACGT")]
     codes = as_codes(np.stack([np.frombuffer(word.encode(), np.uint8) for word in letters]))
-    tried = find_motif(codes, widths=(22,))
+    tried = motif_search.find_motif(codes, widths=(22,))
     assert choose(tried) is not None
     motif = tried[0]  # with frequencies of its own for each position
     middle = motif.best_sites(codes)[0] + 11
@@ -532,23 +523,23 @@ def test_copies_of_what_is_before_are_masked_as_by_a_loop():
     codes = np.random.default_rng(0).integers(0, 4, (5, 90)).astype(np.uint8)
     codes[1, 20:80] = codes[0, 5:65]  # a copy
     codes[2, 10:50] = 3 - codes[1, 40:80][::-1]  # of a copy, on the other strand
-    codes[3, : COPY - 1] = codes[0, : COPY - 1]  # too short
+    codes[3, : motif_search.COPY - 1] = codes[0, : motif_search.COPY - 1]  # too short
     codes[4, 60:] = 4
     for both in (True, False):
         expected, seen = codes.copy(), set()
         for i, row in enumerate(codes):
-            for start in range(len(row) - COPY + 1):
-                word = tuple(row[start : start + COPY])
+            for start in range(len(row) - motif_search.COPY + 1):
+                word = tuple(row[start : start + motif_search.COPY])
                 other = tuple(3 - np.array(word)[::-1])
                 if 4 in word:
                     continue
                 if word in seen or (both and other in seen):
-                    expected[i, start : start + COPY] = 4
+                    expected[i, start : start + motif_search.COPY] = 4
                 seen.add(word)
-        found, count = copies_masked(codes, both)
+        found, count = motif_search.copies_masked(codes, both)
         np.testing.assert_array_equal(found, expected)
         assert count == (expected != codes).sum() >= (100 if both else 60)
-    assert copies_masked(codes[:, : COPY - 1], True)[1] == 0
+    assert motif_search.copies_masked(codes[:, : motif_search.COPY - 1], True)[1] == 0
 
 
 def test_a_duplicated_sequence_is_no_motif():

@@ -18,15 +18,9 @@ from viewsmith.networks.features import FrozenMaps
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import GaussianNoise, Identity, Neighbors, PairMaker
+from viewsmith.views.generated import noise_level
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import (
-    AdaptiveStrength,
-    NoiseTolerance,
-    adaptive_levels,
-    level_to_strength,
-    noise_tolerance,
-)
 
 N, D, M = 60, 4, 5
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
@@ -65,7 +59,7 @@ def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=
             encoder,
             nn.Identity(),
             n_components=M,
-            strengths=AdaptiveStrength(noise, NoiseTolerance(references=(N, M))),
+            strengths=noise_level.AdaptiveStrength(noise, noise_level.NoiseTolerance(references=(N, M))),
         )
         if generated
         else None,
@@ -244,10 +238,12 @@ def test_each_row_has_its_noise_level(monkeypatch):
 
     monkeypatch.setattr(ConditionalDiffusion, "sample", spy)
     method.pair(batch())
-    expected = level_to_strength(adaptive_levels(noise_tolerance(method.generated.encoder, X)[0]))
+    expected = noise_level.level_to_strength(
+        noise_level.adaptive_levels(noise_level.noise_tolerance(method.generated.encoder, X)[0])
+    )
     assert torch.equal(seen[0], expected) and len(expected.unique()) == 5
     for noise, strengths in (("constant:300", {0.7}), ("random", {0.1, 0.3, 0.5, 0.7, 0.9})):
-        found = AdaptiveStrength(noise)(method.generated.encoder, X, [torch.Generator().manual_seed(0)])
+        found = noise_level.AdaptiveStrength(noise)(method.generated.encoder, X, [torch.Generator().manual_seed(0)])
         assert {round(value, 6) for value in found.tolist()} == strengths
 
 

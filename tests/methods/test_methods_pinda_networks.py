@@ -8,22 +8,12 @@ import torch
 from torch import nn
 
 from cases import covering, slow
-from viewsmith.networks import (
-    CropCNN,
-    LowResolutionMap,
-    ResNetMap,
-    SequenceCNN,
-    SequenceMap,
-    SharedTrunkMap,
-    SmallCNN,
-    UNet,
-    resnet18,
-)
+from viewsmith import networks
 from viewsmith.networks.base import enlarged
 
 
 def shared(encoder, outputs=3, **options):
-    return SharedTrunkMap(encoder.stem, encoder.stem_width, outputs, **options)
+    return networks.SharedTrunkMap(encoder.stem, encoder.stem_width, outputs, **options)
 
 
 class SharedWithEncoder(nn.Module):
@@ -40,15 +30,17 @@ class SharedWithEncoder(nn.Module):
 
 
 IMAGE_MAPS = {
-    "low-resolution": lambda outputs: LowResolutionMap(3, outputs),
-    "unet": lambda outputs: UNet(3, outputs, width=8),
-    "resnet18": lambda outputs: ResNetMap(3, outputs),
-    "resnet50": lambda outputs: ResNetMap(3, outputs, depth=50),
-    "resnet18, standard stem": lambda outputs: ResNetMap(3, outputs, stem="standard"),
-    "shared, resnet18": lambda outputs: SharedWithEncoder(resnet18(), outputs=outputs),
-    "shared, resnet18, standard stem": lambda outputs: SharedWithEncoder(resnet18(stem="standard"), outputs=outputs),
-    "shared, cnn": lambda outputs: SharedWithEncoder(SmallCNN(3), outputs=outputs),
-    "shared, crops": lambda outputs: SharedWithEncoder(CropCNN(3), outputs=outputs),
+    "low-resolution": lambda outputs: networks.LowResolutionMap(3, outputs),
+    "unet": lambda outputs: networks.UNet(3, outputs, width=8),
+    "resnet18": lambda outputs: networks.ResNetMap(3, outputs),
+    "resnet50": lambda outputs: networks.ResNetMap(3, outputs, depth=50),
+    "resnet18, standard stem": lambda outputs: networks.ResNetMap(3, outputs, stem="standard"),
+    "shared, resnet18": lambda outputs: SharedWithEncoder(networks.resnet18(), outputs=outputs),
+    "shared, resnet18, standard stem": lambda outputs: SharedWithEncoder(
+        networks.resnet18(stem="standard"), outputs=outputs
+    ),
+    "shared, cnn": lambda outputs: SharedWithEncoder(networks.SmallCNN(3), outputs=outputs),
+    "shared, crops": lambda outputs: SharedWithEncoder(networks.CropCNN(3), outputs=outputs),
 }
 SEPARATE = ("low-resolution", "unet", "resnet18")
 every_map = pytest.mark.parametrize(
@@ -77,7 +69,7 @@ def test_maps_have_the_size_of_the_images(name, size):
 
 @pytest.mark.parametrize("name", SEPARATE)
 def test_the_default_is_one_map_per_channel(name):
-    kinds = {"low-resolution": LowResolutionMap, "unet": UNet, "resnet18": ResNetMap}
+    kinds = {"low-resolution": networks.LowResolutionMap, "unet": networks.UNet, "resnet18": networks.ResNetMap}
     assert kinds[name](1)(images(2, 10, 10)[:, :1]).shape == (2, 1, 10, 10)
 
 
@@ -113,14 +105,18 @@ def test_maps_are_enlarged_linearly():
 # --- the shared trunk
 
 
-ENCODERS = {"resnet18": lambda: resnet18(), "cnn": lambda: SmallCNN(3), "dna": lambda: SequenceCNN((16, 32))}
+ENCODERS = {
+    "resnet18": lambda: networks.resnet18(),
+    "cnn": lambda: networks.SmallCNN(3),
+    "dna": lambda: networks.SequenceCNN((16, 32)),
+}
 
 
 def trunk(name, **options):
     torch.manual_seed(0)
     encoder = ENCODERS[name]()
     if name == "dna":
-        return encoder, SharedTrunkMap(encoder.stem, 16, 4, dims=1, **options)
+        return encoder, networks.SharedTrunkMap(encoder.stem, 16, 4, dims=1, **options)
     return encoder, shared(encoder, **options)
 
 
@@ -190,10 +186,10 @@ def test_a_copy_uses_the_copied_encoder(name):
 
 
 def test_stems_that_are_not_methods_of_a_module_are_refused():
-    encoder = resnet18()
+    encoder = networks.resnet18()
     for stem in (lambda x: encoder.stem(x), nn.Identity(), "stem".upper):
         with pytest.raises(ValueError, match=r"expected a method of the encoder, as in encoder\.stem"):
-            SharedTrunkMap(stem, 64, 3)
+            networks.SharedTrunkMap(stem, 64, 3)
 
 
 # --- DNA
@@ -205,11 +201,11 @@ def padded(x, more):
 
 @pytest.mark.parametrize(("length", "outputs"), [(1, 4), (7, 1), (30, 8)])
 def test_maps_of_sequences(length, outputs):
-    assert SequenceMap(outputs)(one_hot(3, length)).shape == (3, outputs, length)
+    assert networks.SequenceMap(outputs)(one_hot(3, length)).shape == (3, outputs, length)
 
 
 @pytest.mark.parametrize("name", ["separate", "shared"])
 def test_maps_do_not_depend_on_padding(name):
-    network = SequenceMap() if name == "separate" else trunk("dna")[1]
+    network = networks.SequenceMap() if name == "separate" else trunk("dna")[1]
     x = one_hot(3, 21)
     torch.testing.assert_close(network(padded(x, 13))[:, :, :21], network(x), rtol=1e-5, atol=1e-6)

@@ -9,14 +9,7 @@ import torch
 from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
 from drawn import draw
-from viewsmith.modalities.series.networks import (
-    ContourStatistics,
-    LogMelPatches,
-    MiniRocket,
-    between_silences,
-    dilations,
-    statistics,
-)
+from viewsmith.modalities.series import networks
 from viewsmith.networks import PartContext
 
 
@@ -38,7 +31,7 @@ def slow_dilations(length, each):
 @pytest.mark.parametrize("each", [1, 2, 23, 32, 119])
 def test_dilations_of_numpy(each):
     for length in [*range(8, 200), 427, 1000, 1024, 1025, 5000]:
-        assert dilations(length, each) == slow_dilations(length, each), length
+        assert networks.dilations(length, each) == slow_dilations(length, each), length
 
 
 def slow_convolution(x, kernel, dilation):
@@ -70,7 +63,7 @@ def slow_fractions(features, sample):
 
 @pytest.mark.parametrize(("channels", "length"), [(1, 8), (1, 9), (1, 41), (4, 33), (40, 33)])
 def test_fractions_of_a_slow_loop(channels, length):
-    features = MiniRocket(PartContext((channels, length), channels), n_features=84 * 5)
+    features = networks.MiniRocket(PartContext((channels, length), channels), n_features=84 * 5)
     features.fit(recordings(12, channels, length), draw(0))
     x = recordings(2, channels, length, seed=1)
     expected = np.array([slow_fractions(features, sample) for sample in x.double().numpy()])
@@ -80,7 +73,7 @@ def test_fractions_of_a_slow_loop(channels, length):
 def test_biases_are_quantiles_of_convolved_training_recordings():
     """With one training recording it is known which one was drawn."""
     x = recordings(1, 1, 60)
-    features = MiniRocket(PartContext((1, 60), 1), n_features=84 * 7)
+    features = networks.MiniRocket(PartContext((1, 60), 1), n_features=84 * 7)
     features.fit(x, draw(0))
     kernels = [[2 if tap in chosen else -1 for tap in range(9)] for chosen in itertools.combinations(range(9), 3)]
     quantiles = (np.arange(1, 84 * 7 + 1) * (math.sqrt(5) + 1) / 2) % 1
@@ -97,7 +90,7 @@ def test_biases_are_quantiles_of_convolved_training_recordings():
 def test_biases_come_from_many_recordings():
     x = torch.zeros(8, 1, 30)
     x[1:] = 10.0 ** torch.arange(7).view(7, 1, 1) * recordings(7, 1, 30)
-    features = MiniRocket(PartContext((1, 30), 1), n_features=84)
+    features = networks.MiniRocket(PartContext((1, 30), 1), n_features=84)
     features.fit(x, draw(0))
     size = features.biases.abs()
     assert (size == 0).any() and (size > 1e5).any() and ((size > 1) & (size < 1e3)).any()
@@ -109,7 +102,7 @@ def test_features_of_the_package_aeon_with_its_kernels_and_biases(name):
     saved = np.load(FIXTURE)
     of_aeon = {part: saved[f"{name}_{part}"] for part in ("x", "channels", "dilations", "biases", "features")}
     channels, length = SHAPES[name]
-    features = MiniRocket(PartContext((channels, length), channels), n_features=84 * 4)
+    features = networks.MiniRocket(PartContext((channels, length), channels), n_features=84 * 4)
     assert features.dilations == [tuple(pair) for pair in of_aeon["dilations"].tolist()]
     features.biases.copy_(torch.tensor(of_aeon["biases"]))
     features.channels.copy_(torch.tensor(of_aeon["channels"]).view_as(features.channels))
@@ -127,21 +120,21 @@ def test_interop_of_the_fixture_with_an_installed_aeon():
 
 
 def test_kernels_of_several_channels_read_subsets_of_one_to_nine():
-    features = MiniRocket(PartContext((14, 60), 14), n_features=84 * 10)
+    features = networks.MiniRocket(PartContext((14, 60), 14), n_features=84 * 10)
     features.fit(recordings(5, 14, 60), draw(0))
     used = features.channels.sum(2).flatten()
     assert set(used.tolist()) == {float(i) for i in range(1, 10)} and set(features.channels.unique().tolist()) == {0, 1}
     assert (used == 1).float().mean() > (used == 9).float().mean()  # sizes are uniform by exponent
     assert (features.channels.mean((0, 1)) - used.mean() / 14).abs().max() < 0.08
-    one = MiniRocket(PartContext((1, 60), 1), n_features=84)
+    one = networks.MiniRocket(PartContext((1, 60), 1), n_features=84)
     one.fit(recordings(5, 1, 60), draw(0))
     assert (one.channels == 1).all()
 
 
 @pytest.mark.full_size
 def test_number_of_features_is_a_multiple_of_84():
-    assert MiniRocket(PartContext((1, 60), 1), n_features=200).n_features == 168
-    assert MiniRocket(PartContext((1, 60), 1)).n_features == 84 * 23
+    assert networks.MiniRocket(PartContext((1, 60), 1), n_features=200).n_features == 168
+    assert networks.MiniRocket(PartContext((1, 60), 1)).n_features == 84 * 23
 
 
 def slow_spectrogram(features, sound, sampling_rate, bands):
@@ -180,25 +173,25 @@ def test_silence_at_the_ends_is_left_out():
     power = torch.rand(2, 1, 3, 40) * 1e-5
     power[0, :, :, 7:29] += torch.rand(1, 3, 22) + 0.1
     power[1, :, :, 0:5] += 1
-    found = between_silences(power, 30, 11)
+    found = networks.between_silences(power, 30, 11)
     for one, made in zip(power.double().numpy(), found, strict=True):
         np.testing.assert_allclose(made[0], slow_parts(one[0], one[0].sum(0), 11, 30), rtol=1e-4)
     longer = torch.cat([torch.zeros(2, 1, 3, 5), power, torch.zeros(2, 1, 3, 60)], 3)
-    torch.testing.assert_close(between_silences(longer, 30, 11), found)
-    assert torch.autograd.gradcheck(lambda x: between_silences(x, 30, 4), power.double().requires_grad_())
+    torch.testing.assert_close(networks.between_silences(longer, 30, 11), found)
+    assert torch.autograd.gradcheck(lambda x: networks.between_silences(x, 30, 4), power.double().requires_grad_())
 
 
 def test_zeros_after_a_sound_change_nothing():
     time = torch.arange(3000) / 4000
     sound = (2 * math.pi * 300 * time * (1 + time)).sin()[None, None] * (time < 0.5)
     moved = sound.roll(4 * 32, 2)  # whole steps of the windows
-    features = LogMelPatches(PartContext((1, 3000), 1), sampling_rate=4000, bands=10, frames=20, centers=6)
+    features = networks.LogMelPatches(PartContext((1, 3000), 1), sampling_rate=4000, bands=10, frames=20, centers=6)
     assert features.hop in (32, 64)
     torch.testing.assert_close(features.spectrogram(moved), features.spectrogram(sound), rtol=1e-3, atol=0.02)
 
 
 def test_spectrogram_of_a_slow_transform():
-    features = LogMelPatches(PartContext((2, 3000), 2), sampling_rate=4000, bands=10, frames=20, centers=6)
+    features = networks.LogMelPatches(PartContext((2, 3000), 2), sampling_rate=4000, bands=10, frames=20, centers=6)
     x = recordings(3, 2, 3000)
     found = features.spectrogram(x)
     assert found.shape == (3, 2, 10, 20) and features.points == 128
@@ -208,7 +201,7 @@ def test_spectrogram_of_a_slow_transform():
 
 
 def test_loudness_is_lost_and_silence_has_no_features():
-    features = LogMelPatches(PartContext((1, 2000), 1), sampling_rate=2000, bands=12, centers=6)
+    features = networks.LogMelPatches(PartContext((1, 2000), 1), sampling_rate=2000, bands=12, centers=6)
     x = recordings(20, 1, 2000)
     features.fit(x, draw(0))
     torch.testing.assert_close(features(100 * x), features(x), rtol=1e-3, atol=1e-4)
@@ -217,13 +210,13 @@ def test_loudness_is_lost_and_silence_has_no_features():
 
 def test_patches_of_the_spectrogram():
     options = {"sampling_rate": 2000, "bands": 16, "frames": 24, "centers": 6, "regions": (3, 4)}
-    features = LogMelPatches(PartContext((1, 2000), 1), **options)
+    features = networks.LogMelPatches(PartContext((1, 2000), 1), **options)
     x = recordings(20, 1, 2000)
     features.fit(x, draw(0))
     assert features.n_features == 6 * 12 + 72 and features.dictionary.patch == (7, 7)
     expected = torch.cat([features.dictionary(features.spectrogram(x)), features.contours(x)], 1)
     torch.testing.assert_close(features(x), expected)
-    alone = LogMelPatches(PartContext((1, 2000), 1), contours=False, **options)
+    alone = networks.LogMelPatches(PartContext((1, 2000), 1), contours=False, **options)
     alone.fit(x, draw(0))
     torch.testing.assert_close(alone(x), expected[:, :72])
 
@@ -235,7 +228,7 @@ def voice(pitch, loud=1.0):
 
 
 def test_contours_of_voices():
-    of = ContourStatistics(1, 8000, 8000.0, 30.0)
+    of = networks.ContourStatistics(1, 8000, 8000.0, 30.0)
     time = torch.linspace(0, 1, 8000)
     rising, breaking = 120 * 2**time, (time - 0.5).abs() > 0.2
     x = torch.stack([voice(100.0), voice(440.0), voice(rising), voice(200.0, breaking), recordings(1, 1, 8000)[0]])
@@ -250,14 +243,14 @@ def test_contours_of_voices():
     later = torch.nn.functional.pad(x[:, :, :6000], (2048, 2000))
     assert (of(later) - of(x[:, :, :6000]))[:3, 3:6].abs().max() < 0.1  # quartiles of the pitch
     assert torch.isfinite(of(torch.zeros(1, 1, 8000))).all()
-    two = ContourStatistics(2, 8000, 8000.0, 30.0)
+    two = networks.ContourStatistics(2, 8000, 8000.0, 30.0)
     torch.testing.assert_close(two(x[:4].view(2, 2, 8000)), of(x[:4]).view(2, -1))
 
 
 def test_statistics_of_what_is_counted():
     x, counted = recordings(3, 2, 20), recordings(3, 2, 20, seed=1) > 0
     for row, which, found in zip(
-        x.flatten(0, 1), counted.flatten(0, 1), statistics(x, counted).flatten(0, 1), strict=True
+        x.flatten(0, 1), counted.flatten(0, 1), networks.statistics(x, counted).flatten(0, 1), strict=True
     ):
         values = row[which].double().numpy()
         steps = np.diff(row.double().numpy())[(which[1:] & which[:-1]).numpy()]

@@ -11,15 +11,8 @@ from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, Discovery, LinearContrast
 from viewsmith.core.registry import entries, find
 from viewsmith.modalities import modality_of
+from viewsmith.modalities.series import networks
 from viewsmith.modalities.series.modality import channel_statistics, lengths, padded, reversed_in_time
-from viewsmith.modalities.series.networks import (
-    ChannelScaler,
-    LogMelPatches,
-    MiniRocket,
-    RecordingCNN,
-    known_points,
-    last_points,
-)
 from viewsmith.modalities.series.views import Jitter, Speed, TimeWindow
 from viewsmith.networks.base import PartContext
 from viewsmith.views.base import ViewContext
@@ -63,7 +56,7 @@ def test_scaling_is_that_of_the_values_that_are_known():
     given = uneven()
     x = torch.from_numpy(padded(given))
     x[3, 1, 2:6] = torch.nan
-    layer, values = ChannelScaler(2), np.concatenate(given, axis=1)
+    layer, values = networks.ChannelScaler(2), np.concatenate(given, axis=1)
     gap = given[3].copy()
     gap[1, 2:6] = np.nan
     values = np.concatenate([*given[:3], gap, *given[4:]], axis=1)
@@ -72,21 +65,21 @@ def test_scaling_is_that_of_the_values_that_are_known():
     np.testing.assert_allclose(layer.each.scale, np.nanstd(values, axis=1), rtol=1e-5)
     assert torch.equal(layer(x).isnan(), x.isnan()) and torch.equal(layer.inverse(layer(x)).isnan(), x.isnan())
     x[:, 1] = torch.nan
-    ChannelScaler(2).fit(x, "auto")
+    networks.ChannelScaler(2).fit(x, "auto")
     assert layer(x)[:, 0].nanmean().abs() < 0.1
 
 
 def test_a_point_is_known_where_any_channel_is():
     x = torch.zeros(2, 2, 5)
     x[0, 1, 1:3], x[0, :, 4] = torch.nan, torch.nan
-    assert known_points(x).tolist() == [[True, True, True, True, False], [True] * 5]
-    assert last_points(x, known_points(x)).tolist() == [[3], [4]]
-    assert known_points(x[1:]) is None
+    assert networks.known_points(x).tolist() == [[True, True, True, True, False], [True] * 5]
+    assert networks.last_points(x, networks.known_points(x)).tolist() == [[3], [4]]
+    assert networks.known_points(x[1:]) is None
 
 
 def test_the_encoder_does_not_depend_on_the_padding():
     x = torch.from_numpy(padded(uneven()))
-    encoder = RecordingCNN((6, 8, 8), kernel=7, n_components=5, channels=2)
+    encoder = networks.RecordingCNN((6, 8, 8), kernel=7, n_components=5, channels=2)
     encoder.train()(x)
     assert torch.isfinite(encoder(x)).all()
     encoder.eval()
@@ -101,7 +94,7 @@ def test_the_encoder_does_not_depend_on_the_padding():
 
 def test_minirocket_of_a_shorter_recording_is_that_of_it_alone():
     x = torch.from_numpy(padded(uneven()))
-    features = MiniRocket(PartContext((2, 60), 2), n_features=504)
+    features = networks.MiniRocket(PartContext((2, 60), 2), n_features=504)
     features.fit(x, torch.Generator().manual_seed(0))
     assert torch.isfinite(features.biases).all()
     found = features(x)
@@ -120,7 +113,9 @@ def test_minirocket_of_a_shorter_recording_is_that_of_it_alone():
 
 def test_log_mel_does_not_depend_on_the_padding():
     x = torch.from_numpy(padded([0.1 * each for each in uneven(channels=1, shortest=700, longest=1000)]))
-    features = LogMelPatches(PartContext((1, x.shape[2]), 1), sampling_rate=800.0, centers=8, bands=12, frames=16)
+    features = networks.LogMelPatches(
+        PartContext((1, x.shape[2]), 1), sampling_rate=800.0, centers=8, bands=12, frames=16
+    )
     features.fit(x, torch.Generator().manual_seed(0))
     assert torch.isfinite(features(x)).all()
     assert torch.equal(features(x.nan_to_num()), features(x))

@@ -28,18 +28,9 @@ from viewsmith.core.errors import InputError, one_line, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
 from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, check_size, return_freed_memory, stamp
+from viewsmith.data import places
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import (
-    BUILTIN,
-    PACKED,
-    TEXT_TABLES,
-    check_source,
-    extension_of,
-    file_of,
-    is_result,
-    open_packed,
-)
 from viewsmith.data.unread import MOST_FILES, advice, refuse
 
 T = TypeVar("T")
@@ -200,7 +191,7 @@ class _Counted(io.RawIOBase):
 
     def __init__(self, path: Path, advice: str) -> None:
         super().__init__()
-        self._file = open_packed(path)
+        self._file = places.open_packed(path)
         self._name, self._advice, self._count = str(path), advice, 0
 
     def readable(self) -> bool:
@@ -407,7 +398,7 @@ def by_ending() -> dict[str, Entry]:
 
 def is_table(source: str | Path) -> bool:
     """Whether a file is a table, by its ending."""
-    found = by_ending().get(extension_of(Path(source)).lower())
+    found = by_ending().get(places.extension_of(Path(source)).lower())
     return found is not None and bool(found.tag("table"))
 
 
@@ -425,12 +416,12 @@ def find_reader(path: Path) -> Entry:
         return found
     if path.is_dir():
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
-    check_source(path)
+    places.check_source(path)
     if path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes") and all(
         any(path.parent.glob(name)) for name in ("matrix.mtx*", "barcodes.tsv*")
     ):
         raise InputError(f"{path} belongs to its folder, which is read as a whole: give {path.parent}")
-    ending = extension_of(path)
+    ending = places.extension_of(path)
     found = by_ending().get(ending.lower())
     if found is None:
         refuse(path, ending)
@@ -438,11 +429,12 @@ def find_reader(path: Path) -> Entry:
         hint = advice(ending, path)
         if hint:
             raise InputError(f"{path} has {given}; {hint}")
-        known = " ".join(ending for ending in by_ending() if not ending.endswith((*PACKED, "/")))
+        known = " ".join(ending for ending in by_ending() if not ending.endswith((*places.PACKED, "/")))
         raise InputError(
-            f"{path} has {given}; expected {known}, a folder of images, or one of the built-in {', '.join(BUILTIN)}"
+            f"{path} has {given}; expected {known}, a folder of images, or one of the built-in "
+            f"{', '.join(places.BUILTIN)}"
         )
-    if not file_of(path)[0].is_file():
+    if not places.file_of(path)[0].is_file():
         raise InputError(f"{path} is neither a file nor a folder; expected a {ending} file")
     return found
 
@@ -455,7 +447,7 @@ def _reader_of_folder(folder: Path) -> Entry:
     def files(entry: Entry) -> tuple[bool, int]:
         """Tables in text are read if there is nothing else: beside other files they are of labels."""
         number = sum(counts[ending] for ending in entry.tag("in_folders"))
-        return number > 0 and not set(entry.tag("in_folders")) <= {*TEXT_TABLES}, number
+        return number > 0 and not set(entry.tag("in_folders")) <= {*places.TEXT_TABLES}, number
 
     return max(known, key=files)
 
@@ -464,8 +456,8 @@ def count_endings(folder: Path) -> Counter[str]:
     """How many files with each ending a folder and its folders have, without hidden ones and results."""
     counts: Counter[str] = Counter()
     for place, inner, names in os.walk(folder):
-        inner[:] = [name for name in inner if not name.startswith(".") and not is_result(Path(place) / name)]
-        counts.update(extension_of(Path(name)).lower() for name in names if not name.startswith("."))
+        inner[:] = [name for name in inner if not name.startswith(".") and not places.is_result(Path(place) / name)]
+        counts.update(places.extension_of(Path(name)).lower() for name in names if not name.startswith("."))
         if counts.total() > MOST_FILES:
             break
     return counts

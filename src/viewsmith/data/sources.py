@@ -26,14 +26,7 @@ from viewsmith.data.reading import FileContents, find_reader, is_table, read_onc
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna
-from viewsmith.modalities.vectors.counts import (
-    MANY_COLUMNS,
-    NORMALIZED,
-    check_counts,
-    log_normalized,
-    looks_like_counts,
-    warn_depth,
-)
+from viewsmith.modalities.vectors import counts
 
 
 def load_dataset(source: str | Path, **options: Any) -> Dataset:
@@ -142,7 +135,7 @@ def _rows(
     x = kind.from_file(found.x, names, request.impute, name)
     normalization = _normalization(x, found, request, kind, names, name)
     if normalization == "log":
-        x = log_normalized(x)
+        x = counts.log_normalized(x)
     if isinstance(x, RowSource):
         x.small = request.shared and not request.stream and not is_large(x.shape, x.dtype)
     return x, {"normalization": "log"} if normalization == "log" else {}
@@ -165,18 +158,18 @@ def _normalization(
 ) -> Normalization:
     """Whether rows are counts to be log-normalized; says so where they are recognized."""
     wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
-    if wanted == "auto" and found.cells and looks_like_counts(x, found.names or ()):
-        warn(f"{source_name}: {NORMALIZED}")
+    if wanted == "auto" and found.cells and counts.looks_like_counts(x, found.names or ()):
+        warn(f"{source_name}: {counts.NORMALIZED}")
         return "log"
-    many = names is not None and len(names) >= MANY_COLUMNS
+    many = names is not None and len(names) >= counts.MANY_COLUMNS
     if wanted == "auto" and not found.cells and many and kind.named_features and request.schema is None:
-        warn_depth(x, source_name)
+        counts.warn_depth(x, source_name)
     if wanted == "log":
         if not kind.named_features:
             raise InputError(
                 f"{source_name}: normalization='log' is for counts, but the data are {kind.name}; leave it out"
             )
-        check_counts(x, source_name)
+        counts.check_counts(x, source_name)
         return "log"
     return "none"
 

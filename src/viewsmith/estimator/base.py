@@ -23,6 +23,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import AllocationLimit, load_weights
 from viewsmith.data import Dataset
+from viewsmith.estimator import resolve
 from viewsmith.estimator.arguments import Arguments, filled, with_shared
 from viewsmith.estimator.figures import as_dataset, shared_figures
 from viewsmith.estimator.fitting import (
@@ -78,15 +79,6 @@ from viewsmith.estimator.plan import (
     some_of,
     unscaled,
     warn_off_scale,
-)
-from viewsmith.estimator.resolve import (
-    check_modality,
-    check_objects,
-    default_skip,
-    resolved,
-    view_entries,
-    with_skip,
-    with_strengths,
 )
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables import table_of
@@ -190,14 +182,14 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             given = fitting[1] | (options.view_options or {})
             options = dataclasses.replace(options, view_maker=fitting[0], view_options=given)
         if options.view_maker != "auto":
-            for entry in view_entries(options.view_maker, modality):
+            for entry in resolve.view_entries(options.view_maker, modality):
                 if adapt := entry.tag("adapt"):
                     options = adapt(options, modality, rows.shape[1:])
         return options
 
     def _skip(self, given: Any, options: Any, data: TrainingData) -> dict[str, Any]:
         """Options of the encoder for columns that are not learned, if the user's do not say."""
-        return dict(default_skip(given, options, data))
+        return dict(resolve.default_skip(given, options, data))
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         """Resolve "auto" of this method: its options, of which those of all methods have values; further facts of
@@ -257,7 +249,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             The loss became infinite or NaN.
         """
         check_parts(self)
-        check_objects(self.get_params(deep=False))
+        resolve.check_objects(self.get_params(deep=False))
         given = Given.of(check_options(type(self), self.get_params(deep=False)), run, resume, context)
         given, data = self._training_data(given, X, y, neighbors, groups)
         plan = self._plan(given, data)
@@ -425,7 +417,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     @classmethod
     def _described(cls, config: Mapping[str, Any], custom: dict[str, Any], where: object) -> Self:
         """An estimator with the settings of a configuration, which is that of `where`, without modules."""
-        check_objects(custom)
+        resolve.check_objects(custom)
         estimator = cls(**vars(check_options(cls, {**config["parameters"], **custom})))
         options, facts = of_record(estimator, config["fitted"], custom)
         check_packages(facts.packages, where)
@@ -508,7 +500,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         options, context = given.options, given.context
         X, names, normalization = given_to_fit(X, options, context)
         modality = detect(X, modality_name(options, context))
-        check_modality(self.name, modality)
+        resolve.check_modality(self.name, modality)
         rows = self._read(X, modality, None)
         self.table_, signal = table_of(rows), modality.signal(X) | signal_of(context)
         options, graph = self._adapt(options, modality, rows, signal), read_neighbors(neighbors, len(rows))
@@ -526,15 +518,17 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def _plan(self, given: Given, data: TrainingData) -> BuildContext[Any]:
         """Everything that the model is built from: what is "auto" has a value, by the data and the device."""
         with given.limit():
-            options, found = resolved(given.options, data, self.frameworks, with_encoder=self.trains, asked=self)
-            options = with_skip(self, given.options, options, data)
+            options, found = resolve.resolved(
+                given.options, data, self.frameworks, with_encoder=self.trains, asked=self
+            )
+            options = resolve.with_skip(self, given.options, options, data)
             options, own, inputs = self._resolve(given.options, options, data)
             packages = found["packages"] | own.get("packages", {})
             named = hasattr(self, "feature_names_in_")
             names = [str(name) for name in (self.feature_names_in_ if named else data.names or [])]
             names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
             labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
-            options, scores = with_strengths(self, self.strength_option, self.trial_options, options, data)
+            options, scores = resolve.with_strengths(self, self.strength_option, self.trial_options, options, data)
         if given.epochs is not None:
             options = dataclasses.replace(options, epochs=given.epochs)
         of_rows = {"named": named, "feature_names": names, "table": table, "reach": reach_of(data.x), **used}

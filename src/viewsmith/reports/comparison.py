@@ -6,16 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from viewsmith.evaluation import leaderboard
 from viewsmith.evaluation.differences import TIES, best_of, turned, word
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import (
-    PURPOSE,
-    main_level,
-    omissions,
-    spread_words,
-    standard_error,
-    too_few_labels,
-)
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.figure import PALETTE, Picture, draw_map, new_axes, shorten
 from viewsmith.reports.report import render
@@ -41,22 +34,22 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         "comparison.html.j2",
         title=f"Comparison on {Path(result['data']).name}",
         result=result,
-        spread=spread_words(result),
-        error=standard_error(result),
-        notes=omissions(result),
-        few=too_few_labels(result),
+        spread=leaderboard.spread_words(result),
+        error=leaderboard.standard_error(result),
+        notes=leaderboard.omissions(result),
+        few=leaderboard.too_few_labels(result),
         protocols=[
             (name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS | MEASURES).get(name, ""))
             for name in protocols
         ],
         best={name: _best(result, name) if name in result["level"] else None for name in protocols},
         kinds=_WORDS,
-        ties=[_tie(result, name, rows) for name, rows in main_level(result).items() if rows],
-        against=[_against_best(result, name) for name in main_level(result)],
+        ties=[_tie(result, name, rows) for name, rows in leaderboard.main_level(result).items() if rows],
+        against=[_against_best(result, name) for name in leaderboard.main_level(result)],
         pairs=[
             test | {"title": protocol_title(test["protocol"]), "word": word(test)}
             for test in result["differences"]
-            if test["protocol"] in main_level(result) and {test["row"], test["other"]} <= paired
+            if test["protocol"] in leaderboard.main_level(result) and {test["row"], test["other"]} <= paired
         ],
         more_pairs=max(0, len(kinds) - MAX_PAIRED),
         paired_rows=MAX_PAIRED,
@@ -78,7 +71,9 @@ def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
     score = f"{best} is best with {result['rows'][best][protocol]['mean']:.3f}"
     others = [row for row in rows if row != best]
     source_name = (
-        f"{protocol_title(protocol)} ({PURPOSE[protocol]})" if protocol in PURPOSE else protocol_title(protocol)
+        f"{protocol_title(protocol)} ({leaderboard.PURPOSE[protocol]})"
+        if protocol in leaderboard.PURPOSE
+        else protocol_title(protocol)
     )
     if not others:
         return f"{source_name}: {score}, and all others are clearly behind."

@@ -25,18 +25,9 @@ from viewsmith.core.errors import (
 )
 from viewsmith.core.registry import Impute
 from viewsmith.core.rows import RowSource
+from viewsmith.data import labels
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.label_tables import with_labels
-from viewsmith.data.labels import (
-    group_names,
-    labels_of,
-    lacks_labels,
-    missing_labels,
-    numbers_of,
-    warn_label_among,
-    warn_leaks,
-    without_label,
-)
 from viewsmith.data.layouts import refuse_proteins, transposing, warn_rows
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
@@ -143,18 +134,22 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     _check_genes(features, roles, source_name)
     if request.label is None:
         features_named = {name: role for name, role in roles.items() if name not in given and role not in LEFT_OUT}
-        warn_label_among(features_named, source_name)
+        labels.warn_label_among(features_named, source_name)
     numbers = (
-        None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
+        None
+        if y is None
+        else labels.numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
     )
     if numbers is not None and request.label is not None:
         y, used = numbers, [name for name, role in roles.items() if role == "numeric"]
-        warn_leaks(features[used], numbers, request.label, source_name, numbers=True)
+        labels.warn_leaks(features[used], numbers, request.label, source_name, numbers=True)
     elif y is not None and request.label is not None:
-        partial = request.few_labels or lacks_labels(y, f"{source_name}: label column {one_line(request.label, 60)}")
-        known = ~missing_labels(y) if partial else np.ones(len(y), dtype=bool)
+        partial = request.few_labels or labels.lacks_labels(
+            y, f"{source_name}: label column {one_line(request.label, 60)}"
+        )
+        known = ~labels.missing_labels(y) if partial else np.ones(len(y), dtype=bool)
         used = [name for name, role in roles.items() if role != "drop"]
-        warn_leaks(features.loc[known, used], y[known], request.label, source_name)
+        labels.warn_leaks(features.loc[known, used], y[known], request.label, source_name)
     kept = {name: role for name, role in roles.items() if role != "drop"}
     if is_plain(features, kept, gaps=request.impute == "median"):
         return None
@@ -232,11 +227,11 @@ def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n:
         return slice(request.n_train)
     try:
         if request.test_groups is not None:
-            return split_groups(group_names(request.test_groups, len(request.test_groups), source_name), seed)[0]
+            return split_groups(labels.group_names(request.test_groups, len(request.test_groups), source_name), seed)[0]
         if y is None and request.split_seed is None:
             return slice(None)
-        y, partial = (np.zeros(n), False) if y is None else labels_of(y, request, n, source_name)
-        labeled = np.flatnonzero(~without_label(y)) if partial else np.arange(n)
+        y, partial = (np.zeros(n), False) if y is None else labels.labels_of(y, request, n, source_name)
+        labeled = np.flatnonzero(~labels.without_label(y)) if partial else np.arange(n)
         return np.setdiff1d(np.arange(n), labeled[split_indices(y[labeled], seed)[1]])
     except InputError:
         return slice(None)

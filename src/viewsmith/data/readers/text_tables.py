@@ -18,17 +18,8 @@ from viewsmith.core.errors import InputError, check_unique, name_list, one_line,
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
+from viewsmith.data.readers import tables
 from viewsmith.data.readers.spectra import holds_one, read_spectra
-from viewsmith.data.readers.tables import (
-    HEAD_ROWS,
-    RENAME,
-    given_roles,
-    lines_above,
-    open_parquet,
-    say_above,
-    table_rows,
-    with_none,
-)
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.text_lines import fields_of, has_decimal_commas, lines_of_text
 from viewsmith.data.unread import refuse
@@ -170,7 +161,7 @@ def text_columns(
     if request.table is not None:
         of = request.table.columns
         return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
-    found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
+    found = {name for name, role in tables.given_roles(request).items() if role in ("category", "text")}
     if request.schema is not None or request.strict:
         return found
     if not _may_have_codes(lines, SAMPLE + 1 + layout["skiprows"]):  # text of many columns takes long
@@ -321,7 +312,7 @@ def read_text_table(path: Path, request: DataOptions) -> FileContents:
     if request.modality == "spectra" and holds_one(path, request):
         return read_spectra(path, request)
     frame, options = text_frame(path, request)
-    found = table_rows(frame, request, str(path))
+    found = tables.table_rows(frame, request, str(path))
     return dataclasses.replace(found, options=found.options | options)
 
 
@@ -355,12 +346,12 @@ def first_rows(path: Path) -> pd.DataFrame:
     """The first rows of a table with all columns, as text where they are not numbers."""
     with reading(str(path), "a table"):
         if path.suffix.lower() == ".parquet":
-            return open_parquet(path).read().to_pandas().head(HEAD_ROWS)
+            return tables.open_parquet(path).read().to_pandas().head(tables.HEAD_ROWS)
         given, text = given_separator(path), lines_of_text(path)
         if text is None and (single := lines_of_text(path, 1)) and _DECIMAL.fullmatch(single.rows[-1][0]):
             text = single  # a column of numbers, in which pandas would find another separator, such as a point
         separator = given or ("\t" if ".tsv" in path.name.lower() else None if text is None else text.separator)
-        options: dict[str, Any] = {"sep": separator, "nrows": HEAD_ROWS, "skiprows": int(given is not None)}
+        options: dict[str, Any] = {"sep": separator, "nrows": tables.HEAD_ROWS, "skiprows": int(given is not None)}
         if text is not None and not has_header(pd.DataFrame(text.rows[:LOOKED_AT])):
             options |= {"header": None, "names": [str(i) for i in range(len(text.rows[-1]))]}
         return pd.read_csv(_unzipped(path), engine="python", **options)
@@ -464,12 +455,12 @@ def _titles(lines: list[str], separator: str, request: DataOptions, source_name:
     cells = max(rows, key=lambda rows: sum(len(row) for row in rows[len(rows) // 2 :]))
     if len(cells) != len(lines):  # cells with line breaks
         return 0
-    above = lines_above([sum(cell.strip() != "" for cell in row) for row in cells])
+    above = tables.lines_above([sum(cell.strip() != "" for cell in row) for row in cells])
     first = next((row for row in cells[:above] if any(row)), ["0"])
     if _numbers(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
         return 0
     if request.schema is None:
-        say_above(above, first[0], source_name)
+        tables.say_above(above, first[0], source_name)
     return above
 
 
@@ -565,14 +556,14 @@ def _text_table(
     label = request.or_fitted("label")
     if label in frame.columns and frame[label].isna().any():
         written = read(usecols=[label], dtype=str, keep_default_na=False, **layout)[label]
-        frame = with_none(frame, str(label), written, source_name)
+        frame = tables.with_none(frame, str(label), written, source_name)
     if len(frame):
         _refuse_repeated_header(frame, source_name)
     return read_commas(frame, layout["sep"], {*as_text, str(request.label), str(request.groups)}, source_name)
 
 
 def _check_header(names: list[str], separator: str, source_name: str, of_points: bool) -> None:
-    check_unique([name for name in names if name], f"{source_name} has columns with equal names", RENAME)
+    check_unique([name for name in names if name], f"{source_name} has columns with equal names", tables.RENAME)
     other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
         raise InputError(

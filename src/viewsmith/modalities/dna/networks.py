@@ -14,19 +14,12 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.tensors import on_host
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, Alphabet, word_length
-from viewsmith.networks.base import (
-    EncoderContext,
-    Latents,
-    Modulation,
-    PartContext,
-    TimestepEmbedding,
-    zero_initialized,
-)
+from viewsmith.networks import base
 from viewsmith.networks.features import SAMPLED, Features, PatchResponses, patches_at
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 
-class LetterLatents(Latents):
+class LetterLatents(base.Latents):
     """Latents of letters (B, C, L): +1 for the letter, -1 for the others, 2/C - 1 if unknown, 0 for padding."""
 
     def encode(self, x: Tensor) -> Tensor:
@@ -230,7 +223,7 @@ def _max_pool(h: Tensor) -> Tensor:
     default_skip=96,
 )
 def _sequence_cnn(
-    context: EncoderContext,
+    context: base.EncoderContext,
     *,
     appended_pca: Annotated[int, Bounds(ge=0)] = 0,
     appended_length: Annotated[float, Bounds(gt=0)] = 24.0,
@@ -292,18 +285,18 @@ class SequenceDenoiser(nn.Module):
         dilations: Sequence[int] = (1, 2, 4, 8),
     ) -> None:
         super().__init__()
-        self.time = TimestepEmbedding(TIME_WIDTH)
+        self.time = base.TimestepEmbedding(TIME_WIDTH)
         self.fine_condition = nn.Linear(condition, fine)
         self.motifs = nn.Conv1d(letters, fine, 9, padding=4)
-        self.fine_modulate = Modulation(TIME_WIDTH, fine)
+        self.fine_modulate = base.Modulation(TIME_WIDTH, fine)
         self.condition = nn.Linear(condition, width)
         self.down = nn.Conv1d(fine, width, PATCH, stride=PATCH)
-        self.modulate = nn.ModuleList(Modulation(TIME_WIDTH, width) for _ in dilations)
+        self.modulate = nn.ModuleList(base.Modulation(TIME_WIDTH, width) for _ in dilations)
         self.dilated = nn.ModuleList(nn.Conv1d(width, width, 3, padding=gap, dilation=gap) for gap in dilations)
         self.up = nn.ConvTranspose1d(width, fine, PATCH, stride=PATCH)
         self.local = nn.Conv1d(fine, fine, 5, padding=2)
         self.logits = nn.Conv1d(fine, letters, 1)
-        self.factors = zero_initialized(nn.Linear(TIME_WIDTH, 3))
+        self.factors = base.zero_initialized(nn.Linear(TIME_WIDTH, 3))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
         """Predictions (B, C, L), 0 on padding, from noised latents, times (B,), 0 to 999, and conditions (B, c)."""
@@ -359,7 +352,7 @@ class KmersAndWindows(Features):
 
     def __init__(
         self,
-        context: PartContext,
+        context: base.PartContext,
         *,
         k: Annotated[int, Bounds(ge=1, le=8)] = 4,
         window: Annotated[int, Bounds(ge=1)] = 8,
@@ -434,7 +427,7 @@ class ProteinKmers(KmersAndWindows):
 
     def __init__(
         self,
-        context: PartContext,
+        context: base.PartContext,
         *,
         k: Annotated[int, Bounds(ge=1, le=3)] = 2,
         window: Annotated[int, Bounds(ge=1)] = 8,
@@ -483,7 +476,7 @@ class OwnKmers(KmersAndWindows):
 
     def __init__(
         self,
-        context: PartContext,
+        context: base.PartContext,
         *,
         window: Annotated[int, Bounds(ge=1)] = 8,
         centers: Annotated[int, Bounds(ge=2)] = 256,

@@ -21,16 +21,8 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.core.tensors import on_host
 from viewsmith.modalities.images.channels import channel_ranges
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_encoder, timm_scaling
+from viewsmith.networks import features
 from viewsmith.networks.base import EncoderContext, PartContext, Reference
-from viewsmith.networks.features import (
-    CHANNELS,
-    Features,
-    NetworkFeatures,
-    PatchResponses,
-    channel_axes,
-    fit_dictionary,
-    patches_at,
-)
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SMALL = 8  # pixels of a side of the small image
@@ -53,7 +45,7 @@ def shrinks_by(row_shape: Sequence[int], options: Mapping[str, Any]) -> int:
     source="Coates, Lee and Ng 2011",
     shrinks_by=shrinks_by,
 )
-class ImagePatches(Features):
+class ImagePatches(features.Features):
     """Responses to dictionaries of patches, averaged over regions, with statistics of channels: images (B, C, H, W).
 
     After Coates, Lee and Ng (2011), sections 3 and 4, with the threshold of a response by the place's own mean and
@@ -110,10 +102,10 @@ class ImagePatches(Features):
         longest = max(height, width)
         scales = [side / longest for side in reduced_to] if reduced_to and longest > max(reduced_to) else [1.0]
         self.scales = [scale for scale in scales for _ in sizes]
-        channels = min(context.channels, CHANNELS)
+        channels = min(context.channels, features.CHANNELS)
         self.register_buffer("axes", torch.zeros(context.channels, channels) if channels < context.channels else None)
-        self.dictionaries: Iterable[PatchResponses] = nn.ModuleList(  # type: ignore[assignment]
-            PatchResponses(
+        self.dictionaries: Iterable[features.PatchResponses] = nn.ModuleList(  # type: ignore[assignment]
+            features.PatchResponses(
                 channels,
                 scaled((height, width), scale),
                 patch=(side, side),
@@ -134,11 +126,11 @@ class ImagePatches(Features):
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         if self.axes is not None:
             pixels = x.float().cpu().movedim(1, -1).flatten(0, -2)
-            self.axes.copy_(channel_axes(pixels[:: -(-len(pixels) // PIXELS)]))
+            self.axes.copy_(features.channel_axes(pixels[:: -(-len(pixels) // PIXELS)]))
         for each, images in self._reduced(self._principal(x)):
             each.fit(images, generator)
 
-    def _reduced(self, x: Tensor) -> Iterator[tuple[PatchResponses, Tensor]]:
+    def _reduced(self, x: Tensor) -> Iterator[tuple[features.PatchResponses, Tensor]]:
         """Every dictionary, and the images at its scale."""
         for scale, each in zip(self.scales, self.dictionaries, strict=True):
             size = scaled(x.shape[2:], scale)
@@ -191,7 +183,7 @@ def _sorted(x: Tensor) -> Tensor:
     modalities="images",
     source="Wightman 2019",
 )
-class TimmFeatures(NetworkFeatures):
+class TimmFeatures(features.NetworkFeatures):
     """The output of a network of timm without its classifier, which gets pixels scaled as it was trained with.
 
     Wightman (2019), PyTorch image models.
@@ -341,7 +333,7 @@ def fit_patches(
     each = -(-SAMPLED // n)
     sampled = torch.cat([_patches(as_pixels(images, reduction, None, unit), each, rng) for images in batches])
     start = torch.from_numpy(rng.permutation(len(sampled))[:CENTERS])
-    filters, offset = fit_dictionary(sampled, start, ROUNDS)
+    filters, offset = features.fit_dictionary(sampled, start, ROUNDS)
     filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH).to(device), offset.to(device)
     moments = principal_axes(lambda images: cells(images, filters, offset, reduction, unit), some)
     return Patches(filters, offset, *moments, torch.tensor(reduction), unit)
@@ -354,8 +346,8 @@ def unit_of(batches: Iterable[np.ndarray]) -> Tensor:
     some = np.concatenate([images.reshape(-1, images.shape[3])[:: max(1, len(images))] for images in batches])
     low, high = channel_ranges(some)
     span = np.where(high > low, high - low, 1)
-    if len(span) > CHANNELS:
-        return channel_axes(torch.from_numpy(some / span)) / torch.from_numpy(span)[:, None]
+    if len(span) > features.CHANNELS:
+        return features.channel_axes(torch.from_numpy(some / span)) / torch.from_numpy(span)[:, None]
     return torch.from_numpy(np.full_like(span, span.max()) if len(span) in (1, 3) else span)
 
 
@@ -364,7 +356,7 @@ def _patches(x: Tensor, each: int, rng: np.random.Generator) -> Tensor:
     b, _, height, width = x.shape
     top = torch.from_numpy(rng.integers(0, height - PATCH + 1, (b, each)))
     left = torch.from_numpy(rng.integers(0, width - PATCH + 1, (b, each)))
-    return patches_at(x, top, left, PATCH, PATCH)
+    return features.patches_at(x, top, left, PATCH, PATCH)
 
 
 @torch.no_grad()
