@@ -57,6 +57,7 @@ def test_rows_of_subjects_are_told(tmp_path, recwarn, values, left_out):
     frame["income per person"], frame["customer"] = np.arange(80) % 5, rng.choice(["gold", "silver", "bronze"], 80)
     frame["income per person"], frame["customer"] = np.arange(80) % 5, rng.choice(["gold", "silver", "bronze"], 80)
     frame["Subject ID"] = [f"s{i}" for i in subject] if values else subject
+    frame["subject"] = rng.choice(["Law", "Art", "Music", "History"], 80)
     frame.to_csv(tmp_path / "t.csv", index=False)
     load_dataset(tmp_path / "t.csv")
     (said,) = [str(w.message) for w in recwarn if "--split-groups" in str(w.message)]

@@ -98,7 +98,28 @@ def test_what_is_no_folder_of_recordings_is_said(folder):
     message = refusal(load_dataset, folder)
     assert "give one of its files: run/0.csv" in message and "if each is a recording" in message
     (folder / "walk" / "9.csv").write_text("time,x\n0,1\n1,2\n2,5\n")
-    assert "walk/9.csv has no column y, which run/0.csv has" in refusal(load_dataset, folder, modality="series")
+    said = refusal(load_dataset, folder, modality="series")
+    assert "walk/9.csv has no column y, which run/0.csv has" in said and said.endswith("; --drop y leaves it out")
+
+
+def test_columns_in_other_order_and_case(folder):
+    whole = load_dataset(folder, modality="series").x
+    for i, names in ((2, ["y", "note", "x", "time"]), (3, ["Time", "X", "note", "Y"])):
+        file = folder / ["run", "walk"][i % 2] / f"{i}.csv"
+        frame = pd.read_csv(file)
+        (frame[names] if i == 2 else frame.set_axis(names, axis=1)).assign(z=1.0).to_csv(file, index=False)
+    with pytest.warns(UserWarning, match=r"columns that run/0.csv does not have are left out: z"):
+        np.testing.assert_array_equal(load_dataset(folder, modality="series").x, whole)
+
+
+def test_files_that_are_parts_of_a_table(folder, tmp_path, monkeypatch):
+    """The line runs as it stands."""
+    monkeypatch.chdir(tmp_path)
+    code, _, way = refusal(load_dataset, "set").partition('python -c "')[2].partition('", and give ')
+    exec(code, {})
+    assert way == "set_whole.csv --groups file" and len(pd.read_csv("set_whole.csv")) == sum(range(20, 26))
+    (folder / "run" / "2.csv").write_text("time,x,k\n0,1,2\n1,2,2\n")
+    assert "parts of one table" not in refusal(load_dataset, "set")
 
 
 @pytest.mark.parametrize("mark", [",", ";", " ", "\t"])

@@ -146,6 +146,9 @@ def test_a_column_of_lists_of_numbers_is_told():
     frame = pd.DataFrame({"pixels": [f"{i} 2 3.5 -4" for i in range(60)], "x": np.linspace(0, 1, 60)})
     with pytest.warns(UserWarning, match=r"t.csv: column pixels has lists of 4 numbers, and is left out: to use them"):
         choose_roles(frame, source_name="t.csv")
+    with pytest.warns(UserWarning, match="column bbox has boxes, four numbers, and is left out") as said:
+        choose_roles(frame.rename(columns={"pixels": "bbox"}), source_name="t.csv")
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,8 @@ def _case_of(frame: Any) -> str | None:
         if found is None or kind in "fbM" or (kind in "iu" and found[1] and not found[3]):
             continue
         different = frame[name].nunique()
+        if found[2].lower() == "subject" and kind not in "iu" and not frame[name].astype(str).str.contains(r"\d").any():
+            continue  # of books or lessons
         kinds = different < FEWEST_CASES and found[2].lower() in _KINDS and not found[3]
         if kinds and frame[name].value_counts().nunique() > 1:
             continue

@@ -19,7 +19,8 @@ from viewsmith.data.readers.spectra import read_spectra
 from viewsmith.data.readers.text_tables import text_frame
 from viewsmith.data.reading import FileContents, by_ending, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of, stay_on_disk
-from viewsmith.data.unread import refuse_folder
+from viewsmith.data.text_lines import is_numeral, lines_of_text
+from viewsmith.data.unread import Format, command, refuse_folder
 
 #: Names of files that have all samples, or those of a split, beside which others have the labels.
 OF_ALL = {each.lower() for name in ("X", "X_train") for each in (name, *OTHERS[name])}
@@ -103,18 +104,23 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
                 raise
             raise InputError(
                 f"{error}; if each is a recording, a row for each moment: --modality series; a spectrum: --modality "
-                "spectra"
+                f"spectra{_joining(path, [file for file, _ in files])}"
             ) from error
     train = {file for file, _ in files[:n_train]} if n_train is not None else None
     inner = any(file.parent != path for file, _ in files)  # then tables beside the folders are about the recordings
     files = [each for each in files if not (_is_about(each[0], request) or (inner and each[0].parent == path))]
     n_train = None if train is None else sum(file in train for file, _ in files)
-    recordings, channels, left = list[Recording](), list[str](), set[str]()
+    recordings, channels, left, first, more = list[Recording](), list[str](), set[str](), list[str](), set[str]()
     left_out = list((request.schema or {}).get("drop", request.drop))
     time, in_files, kind, told = request.or_fitted("time"), None, None, False
     for file, label in files:
         frame, options = text_frame(file, request)
+        by_case = {name.strip().lower(): name for name in first}
+        if len(by_case) == len(first) and not {*first} <= {*frame.columns}:
+            frame = frame.rename(columns={name: by_case.get(name.strip().lower(), name) for name in frame.columns})
+        more |= {*frame.columns} - {*(first or frame.columns)}
         if not recordings:
+            first = list(frame.columns)
             request = replace(request, header=options.get("header", "yes"))  # as that of the first file, which says it
             if time is not None and time not in frame.columns:
                 hint = suggest(time, list(frame.columns), "its columns are")
@@ -134,7 +140,7 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
         if absent := [name for name in (*channels, time, kind) if name is not None and name not in frame.columns]:
             raise InputError(
                 f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
-                "has: expected tables with equal columns"
+                f"has: expected tables with equal columns; --drop {quoted(one_line(absent[0], 40))} leaves it out"
             )
         columns, own = {"id": None, "groups": None, "time": time, "label": in_files}, channels
         if kind is not None:
@@ -150,10 +156,32 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
         say(f"{path}: {len(recordings):,} recordings, whose channels are {of} {name_list(own)}")
     if left:
         warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
+    if more:
+        warn(f"{path}: columns that {name_in(path, files[0][0])} does not have are left out: {name_list(sorted(more))}")
     made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
     kept = {"header": request.header, "time": time, "encoding": options.get("encoding")}
     made.table["drop"] = left_out
     return replace(made, options=made.options | {name: value for name, value in kept.items() if value is not None})
+
+
+_PARTS = Format(  # with the name of the file of each row
+    "",
+    "import pandas as pd, pathlib; pd.concat([pd.read_csv(f, sep=SEP).assign(file=f.stem) for f in "
+    "sorted(pathlib.Path({path}).rglob('*{key}'))]).to_csv({out}, index=False)",
+    suffix="_whole.csv",
+    options=" --groups file",
+)
+
+
+def _joining(folder: Path, files: list[Path]) -> str:
+    """The line that makes one table of the files of a folder, whose first ones have the same names of columns."""
+    tables = [lines_of_text(file) for file in files[:2]]
+    names = [table.rows[0] for table in tables if table is not None and table.rows]
+    if len(names) < 2 or names[0] != names[1] or any(map(is_numeral, names[0])):
+        return ""
+    separator = next(table.separator for table in tables if table is not None)
+    code = _PARTS.code.replace("SEP", repr(separator))
+    return f"; parts of one table: {command(folder, replace(_PARTS, code=code), files[0].suffix)}"
 
 
 def _is_about(file: Path, request: DataOptions) -> bool:

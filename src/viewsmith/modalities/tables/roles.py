@@ -219,6 +219,7 @@ def warn_letters(column: pd.Series, role: str, source_name: str) -> bool:
 
 
 _NO_MARKS = ".strip('[]()').replace(',', ' ')"
+_BOX = re.compile(r"(?i)(.*[\W_])?(bbox|box|boundingbox|bounding[\W_]box|bounds|rect|roi)(es)?([\W_].*)?")
 _LIST = r"[\[(]?[\d\s.,;eE+-]+[\])]?"
 
 
@@ -236,8 +237,15 @@ def warn_lists(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str) 
     """Warn of text columns whose cells are lists of numbers, such as the pixels of an image or the points of a
     recording; the names of these columns."""
     counts = {name: found for name in roles if (found := numbers_in(frame[name])) is not None}
+    boxes = [name for name in counts if _BOX.fullmatch(str(name)) and (counts[name] == 4).all()]
+    for name in boxes:
+        warn(
+            f"{source_name}: column {one_line(name, 60)} has boxes, four numbers, and is {outcome(roles[name])[0]}: as "
+            "features they are four columns; objects in images are cut out of these (--masks)"
+        )
+        del counts[name]
     if not counts:
-        return []
+        return boxes
     first, numbers = next(iter(counts.items()))
     fewest, most, name = int(numbers.min()), int(numbers.max()), one_line(first, 60)
     plain = _NO_MARKS if str(frame[first].dropna().iloc[0])[:1] in "[(" else ""
@@ -249,7 +257,7 @@ def warn_lists(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str) 
     if fewest < most:
         way = f"X=pd.DataFrame({lists}).to_numpy(float)[:, None]), and give x.npz --modality series"
     warn(f"{source_name}: {said} {outcome(roles[first])[0]}: to use them, np.savez('x.npz', {way}")
-    return list(counts)
+    return [*boxes, *counts]
 
 
 #: Roles that a user can give.
