@@ -10,28 +10,17 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from viewsmith.cli import early
+from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.options import (
-    OF_RECORDINGS,
-    Data,
-    Json,
-    Run,
-    Seed,
-    check_out,
-    data_options,
-    flag_of,
-    listed,
-    names,
-    with_flags,
-)
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import check_declared
 from viewsmith.data import places
 from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags, check_modality
 
 
-@with_flags(*OF_RECORDINGS, "threads", "debug", **{name: flag_of(DiscoveryOptions, name) for name in FLAGS})
+@options.with_flags(
+    *options.OF_RECORDINGS, "threads", "debug", **{name: options.flag_of(DiscoveryOptions, name) for name in FLAGS}
+)
 def discover(
     data: Annotated[
         str,
@@ -50,7 +39,7 @@ def discover(
     crop_size: Annotated[
         int | None, Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
     ] = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Find what recurs in images, sequences or recordings, and where, without labels: places, crops and a report.
 
@@ -58,14 +47,14 @@ def discover(
     of the original files), crops/. DNA and proteins: parts.bed, motifs.meme, crops.fa, logos. Recordings: crops.npz.
     If nothing recurs, this is said and no part is listed.
     """
-    options: dict[str, Any] = (
+    asked: dict[str, Any] = (
         given | ({} if one_strand is None else {"both_strands": not one_strand}) | {"random_state": seed}
     )
     if "windows" in given:
-        sides = names(given["windows"])
+        sides = options.names(given["windows"])
         expected = "whole numbers separated by commas, such as 4,7"
         check(all(side.isdecimal() for side in sides), "--windows", repr(given["windows"]), expected)
-        options["windows"] = [int(side) for side in sides]
+        asked["windows"] = [int(side) for side in sides]
     with flags_of_discovery():
         for name in given:
             check_declared(DiscoveryOptions(**given), name)
@@ -76,19 +65,19 @@ def discover(
         from viewsmith.data.any_size import read_samples
 
     with writing(out), flags_of_discovery():
-        samples = read_samples(data, options.get("modality", "auto"), **read)
+        samples = read_samples(data, asked.get("modality", "auto"), **read)
         with early.importing():
             from viewsmith.workflows.discover import discover_to
 
-        sentence = discover_to(out, samples, options, crop_size, title=Path(data).name, read=read)
+        sentence = discover_to(out, samples, asked, crop_size, title=Path(data).name, read=read)
     echo(as_flags(sentence))
     echo(str(out / "report.html"))
 
 
-@with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
+@options.with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
 def locate(
-    run: Run,
-    data: Data,
+    run: options.Run,
+    data: options.Data,
     read: dict[str, Any],
     out: Annotated[
         Path,
@@ -107,7 +96,7 @@ def locate(
         float | None,
         Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
     ] = None,
-    unjudged: Annotated[bool, flag_of(DiscoveryOptions, "unjudged").__metadata__[0]] = False,
+    unjudged: Annotated[bool, options.flag_of(DiscoveryOptions, "unjudged").__metadata__[0]] = False,
 ) -> None:
     """Write the locations that a run of crl-tac, or discover, finds in DATA: boxes, windows of sequences, features; or
     what is there.
@@ -115,7 +104,7 @@ def locate(
     One row for each location, train rows first. Samples without a location have no row.
     """
     early.check_paths(run=run, data=data, read=read, file=out)
-    check_out(out, data)
+    options.check_out(out, data)
     early.check_values(max_q=max_q)
     config = places.config_of(run)
     if config.get("method") == "discovery":
@@ -143,7 +132,7 @@ def locate(
         raise InputError(f"--max-q is {max_q}, but {run} is no run of discover, so its locations have none")
     else:
         kind = config.get("fitted", {}).get("modality")
-        if kind in listed("modality").split(", "):
+        if kind in options.listed("modality").split(", "):
             (places.check_crops_path if crops else places.check_locations_path)(out, kind)
         model, dataset = early.model_and_data(run, data, read)
         from viewsmith.workflows.locate import crop_to, locate_to
@@ -170,17 +159,17 @@ def flags_of_discovery() -> Iterator[None]:
         warnings.showwarning = shown
 
 
-@with_flags("label", "labels", "image_size", "groups", "modality", *OF_RECORDINGS, "threads", "debug")
+@options.with_flags("label", "labels", "image_size", "groups", "modality", *options.OF_RECORDINGS, "threads", "debug")
 def symmetries(
-    data: Data,
+    data: options.Data,
     read: dict[str, Any],
-    json_: Json = False,
+    json_: options.Json = False,
     option: Annotated[
         str | None, Option(metavar="NAME", help="An option of the views, such as noise_strength, to vary.")
     ] = None,
     values: Annotated[str | None, Option(metavar="V,V", help="Values of --option, such as .1,.25,.5.")] = None,
     views: Annotated[str, Option(metavar="NAME", help="With --option: the view maker.")] = "auto",
-    seed: Seed = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Test without labels which transformations of DATA are safe as views: mirror, turns, reverse complement.
 
@@ -198,7 +187,7 @@ def symmetries(
     early.check_paths(data=data, read=read)
     from viewsmith.data.sources import read_dataset
 
-    dataset = read_dataset(data, data_options(read))
+    dataset = read_dataset(data, options.data_options(read))
     from viewsmith.evaluation.symmetries import Symmetries
     from viewsmith.evaluation.symmetries import symmetries as tested
 
@@ -219,6 +208,6 @@ def symmetries(
 def _numbers(text: str) -> list[float]:
     """Numbers separated by commas."""
     try:
-        return [float(part) for part in names(text)]
+        return [float(part) for part in options.names(text)]
     except ValueError as error:
         raise InputError(f"--values is {text!r}, expected numbers separated by commas, such as .1,.25,.5") from error
