@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from refusals import refusal
-from viewsmith import Contrastive, load
+from viewsmith import Contrastive, LinearContrast, load
 from viewsmith.core.tensors import save_tensors
 from viewsmith.networks import resnet18
 
@@ -128,3 +128,24 @@ def test_weights_of_timm_from_a_file(timm, tmp_path):
     options = {"encoder": "timm:tiny", "encoder_weights": str(tmp_path / "w.safetensors"), "freeze": "all"}
     model = Contrastive(**TINY, **options).fit(IMAGES)
     assert same(weights, encoder_of(model).state_dict()) and timm == []
+
+
+def test_published_weights_of_colors_fit_other_channels_and_have_a_classifier(timm, tmp_path):
+    colors = torch.rand(4, 3, 3, 3)
+    published = {"0.weight": colors, "0.bias": torch.zeros(4), "head.fc.weight": torch.zeros(10, 4)}
+    save_tensors(tmp_path / "w.safetensors", published)
+    options = TINY | {"encoder": "timm:tiny", "encoder_weights": str(tmp_path / "w.safetensors"), "freeze": "all"}
+    first = encoder_of(Contrastive(**options).fit(IMAGES[..., 0]))[0]
+    assert torch.equal(first.weight, colors.sum(1, keepdim=True))
+    first = encoder_of(Contrastive(**options).fit(np.concatenate([IMAGES, IMAGES], axis=3)[..., :5]))[0]
+    torch.testing.assert_close(first.weight, colors[:, [0, 1, 2, 0, 1]] * 3 / 5)
+
+
+def test_weights_of_another_network_are_refused(timm, tmp_path):
+    weights = {"0.weight": torch.zeros(4, 3, 3, 3), "0.bias": torch.zeros(4)}
+    save_tensors(tmp_path / "w.safetensors", weights | {"1.weight": torch.zeros(4)})
+    message = refusal(LinearContrast(features="timm:tiny", weights=str(tmp_path / "w.safetensors")).fit, IMAGES)
+    assert "does not fit the network timm:tiny: 1 names differ (unknown '1.weight')" in message
+    torch.save(weights, tmp_path / "w.pth")
+    message = refusal(LinearContrast(features="timm:tiny", weights=str(tmp_path / "w.pth")).fit, IMAGES)
+    assert "w.pth (weights of features_options) is damaged or not a safetensors file" in message

@@ -136,6 +136,41 @@ def load_weights(
     module.load_state_dict(dict(tensors))
 
 
+#: What names of a classifier begin with in published weights; encoders have none.
+CLASSIFIERS = ("fc.", "classifier.", "head.", "head_dist.", "last_linear.")
+
+
+def read_published(path: Path, option: str, target: str, advice: str = "") -> dict[str, Tensor]:
+    """Read a safetensors file of weights that another program may have written, given as `option` for `target`."""
+    if not path.is_file():
+        raise InputError(f"no weights at {path} ({option}): expected a safetensors file for {target}{advice}")
+    try:
+        return read_tensors(path)
+    except DamageError as error:
+        raise InputError(
+            f"{path} ({option}) is damaged or not a safetensors file: pickled weights are never read, save them with "
+            "safetensors.torch.save_file(network.state_dict(), path)"
+        ) from error
+
+
+def load_published(module: nn.Module, tensors: Mapping[str, Tensor], origin: str, target: str) -> None:
+    """Copy published weights into a network without a classifier.
+
+    The classifier of the file is left out. The oldest files lack how many batches are behind the statistics of
+    BatchNorm. A first convolution of three colors is fitted to other channels as timm does (Wightman 2019): one
+    channel has their sum, and several have them in turn, times 3 / channels.
+    """
+    expected = module.state_dict()
+    kept = {name: value for name, value in tensors.items() if name in expected or not name.startswith(CLASSIFIERS)}
+    kept |= {name: torch.tensor(1) for name in expected if name.endswith("num_batches_tracked") and name not in kept}
+    first = next((name for name, value in expected.items() if value.ndim == 4), "")
+    colors, channels = kept.get(first), expected[first].shape[1] if first else 3
+    if colors is not None and colors.ndim == 4 and colors.shape[1] == 3 != channels:
+        in_turn = colors[:, torch.arange(channels) % 3] * (3 / channels)
+        kept[first] = colors.sum(dim=1, keepdim=True) if channels == 1 else in_turn
+    load_weights(module, kept, origin, target)
+
+
 #: What makes tensors of a size that is given.
 MAKERS = frozenset(
     (

@@ -20,7 +20,7 @@ from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.registry import find, get, names
 from viewsmith.core.samples import Rows, mapped
 from viewsmith.core.schedule import Method, Optimizer
-from viewsmith.core.tensors import derive_seed, global_streams, load_tensors, load_weights
+from viewsmith.core.tensors import derive_seed, global_streams, load_published, load_weights, read_published
 from viewsmith.data.places import downloaded
 from viewsmith.estimator.options import MODULE, check_given_again, check_part_options, check_renamed
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe, text_of
@@ -323,22 +323,8 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, moda
         encoder.load_published(source)  # type: ignore[operator]
         return
     path = Path(source)
-    if not path.is_file():
-        published = f", or 'pretrained' with the encoder timm:{name}" * isinstance(encoder, ResNet)
-        raise InputError(
-            f"no weights at {path} (encoder_weights): expected a safetensors file for the encoder {name}{published}"
-        )
-    try:
-        # Published weights of ResNets include a classifier.
-        kept = {key: value for key, value in load_tensors(path).items() if not key.startswith("fc.")}
-    except InputError as error:
-        raise InputError(
-            f"{path} (encoder_weights) is damaged or not a safetensors file: pickled weights are never read, save them "
-            "with safetensors.torch.save_file(encoder.state_dict(), path)"
-        ) from error
-    # The oldest published weights lack the number of batches behind the statistics of BatchNorm.
-    counts = (key for key in encoder.state_dict() if key.endswith("num_batches_tracked"))
-    kept |= {key: torch.tensor(1) for key in counts if key not in kept}
+    published = f", or 'pretrained' with the encoder timm:{name}" * isinstance(encoder, ResNet)
+    kept = read_published(path, "encoder_weights", f"the encoder {name}", published)
     if isinstance(encoder, ResNet) and (first := kept.get("conv1.weight")) is not None:
         stem = {3: "small", 7: "standard"}.get(first.shape[-1])
         if stem and encoder.conv1.kernel_size != first.shape[2:]:
@@ -346,7 +332,7 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, moda
                 f"{path} (encoder_weights) has the first layer of stem='{stem}' ({first.shape[-1]} x {first.shape[-1]} "
                 f"pixels): set stem='{stem}' (--set stem={stem})"
             )
-    load_weights(encoder, kept, f"{path} (encoder_weights)", f"the encoder {name}")
+    load_published(encoder, kept, f"{path} (encoder_weights)", f"the encoder {name}")
 
 
 def freeze_layers(encoder: nn.Module, count: int | Literal["all"]) -> None:

@@ -15,7 +15,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import find, get
-from viewsmith.core.tensors import AllocationLimit, load_tensors, save_tensors
+from viewsmith.core.tensors import AllocationLimit, load_tensors, read_published, save_tensors
 from viewsmith.data.any_size import ImageList, as_images
 from viewsmith.estimator.arguments import with_shared
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -92,7 +92,7 @@ def _of_timm(name: str, layer: str | None, weights: str | None, channels: int) -
     context = EncoderContext((0, 0, channels), channels, 0, name=name)
     limit: Any = contextlib.nullcontext()
     if weights is not None and Path(weights).is_file():
-        limit = AllocationLimit(load_tensors(Path(weights)), name)
+        limit = AllocationLimit(read_published(Path(weights), "feature_weights", name), name)
     with limit:
         network: nn.Module = find("encoder", name, "images").build(context)
     load_timm_weights(network, context, weights or "pretrained", "feature_weights")

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra, check_choice
 from viewsmith.core.registry import Bounds, register
-from viewsmith.core.tensors import load_tensors, load_weights
+from viewsmith.core.tensors import load_published, read_published
 from viewsmith.networks.base import EncoderContext, find_stem
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
@@ -314,12 +314,8 @@ def load_timm_weights(network: nn.Module, context: EncoderContext, weights: str,
     if weights == "pretrained":
         load_pretrained(network, context)
         return
-    if not Path(weights).is_file():
-        raise InputError(f"no weights at {weights} ({option}): expected a safetensors file for {context.name}")
-    known = network.state_dict()
-    # A published file has the weights of the classifier too.
-    kept = {key: value for key, value in load_tensors(Path(weights)).items() if key in known}
-    load_weights(network, kept, f"{weights} ({option})", f"the network {context.name}")
+    target = f"the network {context.name}"
+    load_published(network, read_published(Path(weights), option, target), f"{weights} ({option})", target)
 
 
 def timm_scaling(network: nn.Module, channels: int) -> tuple[Tensor, Tensor]:
