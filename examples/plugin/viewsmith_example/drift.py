@@ -12,18 +12,12 @@ from viewsmith.views import ViewMaker
 
 @register("view maker", "drift", help="a smooth random curve added along the features of a row", modalities="vectors")
 class Drift(ViewMaker):
-    """x + s * c: c is a curve through Gaussian values at equally spaced knots, linear between them.
-
-    Parameters
-    ----------
-    drift_strength : float
-        s, the standard deviation at the knots in scaled units (1 is one standard deviation of the data).
-    drift_knots : int
-        Number of knots along a row; with 2 the curve is a straight line.
-    """
+    """x + s * c: c is a curve through Gaussian values at equally spaced knots, linear between them."""
 
     drift_strength: Annotated[float, Bounds(ge=0)] = 0.5
+    """s, the standard deviation at the knots in scaled units (1 is one standard deviation of the data)."""
     drift_knots: Annotated[int, Bounds(ge=2)] = 4
+    """Number of knots along a row; with 2 the curve is a straight line."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Views of scaled rows, (B, d), each with a different curve."""

@@ -152,21 +152,14 @@ def _pointnet(context: EncoderContext, *, point_width: Annotated[int, Field(ge=4
     "view maker", "cloud", help="turned around the vertical axis, with noise and lost points", modalities="points"
 )
 class CloudViews(ViewMaker):
-    """A turn around the third axis, Gaussian noise on every point, and points replaced by other points of the cloud.
-
-    Parameters
-    ----------
-    cloud_turn : float
-        Largest angle, in degrees, in both directions.
-    cloud_noise : float
-        Standard deviation of the noise, in scaled units.
-    cloud_lost : float
-        Probability with which a point is replaced, 0 to 1.
-    """
+    """A turn around the third axis, Gaussian noise on every point, and points replaced by other points of the cloud."""
 
     cloud_turn: Annotated[float, Bounds(ge=0, le=180)] = 180.0
+    """Largest angle, in degrees, in both directions."""
     cloud_noise: Weight = 0.02
+    """Standard deviation of the noise, in scaled units."""
     cloud_lost: Fraction = 0.25
+    """Probability with which a point is replaced, 0 to 1."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         n, _, points = x.shape

@@ -385,8 +385,24 @@ class Flag:
     lists: str | None = None
 
 
+class _Documentation:
+    """The documentation of a class with its documented attributes, made on use, since that reads its source."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, part: Any, cls: type) -> str:
+        return with_parameters(cls, self.text) if texts_of(cls) else self.text
+
+
 class Declared:
-    """Base class of parts whose options are attributes with a type, bounds and a default, which are declared once."""
+    """Base class of parts whose options are attributes with a type, bounds and a default, which are declared once; a
+    text below an attribute is in the documentation of the class, among its parameters."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__ and inspect.get_annotations(cls):
+            cls.__doc__ = _Documentation(cls.__doc__)  # type: ignore[assignment]
 
     @classmethod
     @functools.cache
@@ -403,9 +419,7 @@ class Declared:
     def options_signature(cls) -> inspect.Signature:
         """The signature of a constructor that takes the options, in their order or by name."""
         kind, declared = inspect.Parameter.POSITIONAL_OR_KEYWORD, cls.declared_options()
-        return inspect.Signature(
-            [inspect.Parameter(n, kind, default=o.default, annotation=o.annotation) for n, o in declared.items()]
-        )
+        return inspect.Signature([inspect.Parameter(name, kind, default=o.default) for name, o in declared.items()])
 
     def take(self, *values: Any, **options: Any) -> None:
         """Store the value of each option, or its default; raises InputError unless it is one of its values."""
@@ -445,7 +459,7 @@ def texts_of(cls: type) -> dict[str, str]:
     """What is written below the attributes of a class and its bases, by name; its own come first."""
     found: dict[str, str] = {}
     for base in cls.__mro__:
-        if "__annotations__" in base.__dict__:
+        if "__annotations__" in base.__dict__ and not base.__module__.startswith("torch."):
             for name, text in _own_texts(base).items():
                 found.setdefault(name, text)
     return found
@@ -477,6 +491,13 @@ def entries_of(cls: type) -> dict[str, str]:
     for name, text in texts_of(cls).items():
         found[name] = f"{name} : {type_text(annotations_of(cls)[name])}\n    {' '.join(text.split())}\n"
     return found
+
+
+def with_parameters(cls: type, text: str) -> str:
+    """The documentation of a class, with a section of its documented attributes before all others."""
+    text, *others = re.split(r"\n\n(?=[A-Z][a-z]+\n---)", inspect.cleandoc(text), maxsplit=1)
+    listed = "".join(entries_of(cls).values()).rstrip()
+    return wrapped("\n\n".join([text, f"Parameters\n----------\n{listed}", *others]) + "\n")
 
 
 def declare(function: Callable[..., Any], cls: type) -> None:

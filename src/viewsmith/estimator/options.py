@@ -31,7 +31,8 @@ from viewsmith.core.registry import (
     meant,
     names,
     registered,
-    wrapped,
+    texts_of,
+    with_parameters,
 )
 
 if TYPE_CHECKING:
@@ -59,9 +60,8 @@ class Part:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "slot" in cls.__dict__ and (entries := entries_of(cls)):
-            listed = "".join(entries.values())
-            cls.__doc__ = wrapped(f"{inspect.cleandoc(cls.__doc__ or '')}\n\nParameters\n----------\n{listed}")
+        if "slot" in cls.__dict__ and texts_of(cls):
+            cls.__doc__ = with_parameters(cls, cls.__doc__ or "")
 
     def __init__(self, *lead: Any, **options: Any) -> None:
         if len(lead) > (1 if self.lead else 0):

@@ -73,8 +73,8 @@ class ViewMaker(Declared, nn.Module):
     draw can be replayed. There is no loop over samples.
 
     An option is declared once, as an attribute of the class with a type, bounds and a default, such as
-    ``rate: Annotated[float, Bounds(ge=0, le=1)] = 0.2``. The constructor takes options in their order or by name, and
-    checks them.
+    ``rate: Annotated[float, Bounds(ge=0, le=1)] = 0.2``, with what it is in a text below. The constructor takes options
+    in their order or by name, and checks them.
     """
 
     views_made: int = 2  #: 2: both views of a pair are augmented; 1: only the second, the first is the sample

@@ -137,14 +137,10 @@ class Mutation(DNAEdit):
     do not change the base, so a base changes with probability `rate`. An N becomes a base with probability
     4/3 `rate`. At the maximum, 0.75, the view is random DNA. Unlike here, EvoAug draws the same number of positions in
     every sequence.
-
-    Parameters
-    ----------
-    rate : float
-        0 to 0.75.
     """
 
     rate: Annotated[float, Bounds(ge=0, le=0.75)] = 0.05
+    """0 to 0.75."""
 
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         shape, letters = tuple(plan.shape), like.shape[1]
@@ -216,15 +212,10 @@ class Inversion(SegmentEdit):
 
 
 class DNANoise(ViewMaker):
-    """Gaussian noise on the four channels of the bases, none on padding: x + std * e (EvoAug: std 0.2).
-
-    Parameters
-    ----------
-    std : float
-        Standard deviation, at least 0.
-    """
+    """Gaussian noise on the four channels of the bases, none on padding: x + std * e (EvoAug: std 0.2)."""
 
     std: Weight = 0.2
+    """Standard deviation, at least 0."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.std * randn(x, generator) * real_positions(x)[:, None]
@@ -237,15 +228,11 @@ class DNAMixup(ViewMaker):
     """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3).
 
     Positions beyond the end of one of the two sequences are not mixed.
-
-    Parameters
-    ----------
-    minimum : float
-        Least weight of the sample, 0 to 1.
     """
 
     needs_pool = True
     minimum: Fraction = 0.9
+    """Least weight of the sample, 0 to 1."""
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool

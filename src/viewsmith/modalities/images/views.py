@@ -56,39 +56,6 @@ class ImageViews(ViewMaker):
     The color operations are one matrix per image; values are clamped to the range of pixels once, after all of them.
     Saturation, hue and grayscale have no effect on images with one channel. Differentiable in the images.
 
-    Parameters
-    ----------
-    scale : (float, float)
-        Range of the fraction of the area that a crop shows; (1, 1): the whole image.
-    ratio : (float, float)
-        Range of a crop's width / height.
-    flip : float
-        Probability of a mirror image.
-    jitter : float
-        Probability that the colors of a view are jittered.
-    brightness, contrast, saturation : float
-        Strengths: factors are uniform on [max(0, 1 - strength), 1 + strength].
-    hue : float
-        Strength, at most 1/2: the rotation of the hue, in turns, is uniform on [-hue, hue].
-    gray : float
-        Probability that a view is converted to grayscale.
-    blur : float
-        Probability of a Gaussian blur; its kernel is a tenth of the shorter side (`blur_size`).
-    sigma : (float, float)
-        Range of the blur's standard deviation in pixels.
-    solarize : float
-        Probability of solarization.
-    upside_down : float
-        Probability of an image mirrored top to bottom.
-    turn : float
-        Probability of a quarter turn, to the left or to the right alike; of square images.
-    diagonal : float
-        Probability of a turn by 45 degrees besides, bicubic, with the pixels of the edge beyond it; only with `turn`.
-    threshold : float
-        In [0, 1]; solarization replaces pixels at or above it by 1 - pixel.
-    mean, std : float or sequence of float
-        Scaling of the images, for all channels or per channel: (pixel - mean) / std with pixels in [0, 1].
-
     Raises
     ------
     InputError
@@ -98,23 +65,41 @@ class ImageViews(ViewMaker):
 
     static_step = True
     scale: Range = (0.08, 1.0)
+    """Range of the fraction of the area that a crop shows; (1, 1): the whole image."""
     ratio: Range = (3 / 4, 4 / 3)
+    """Range of a crop's width / height."""
     flip: Fraction = 0.5
+    """Probability of a mirror image."""
     jitter: Fraction = 0.8
+    """Probability that the colors of a view are jittered."""
     brightness: Weight = 0.4
+    """Strength: factors are uniform on [max(0, 1 - strength), 1 + strength]."""
     contrast: Weight = 0.4
+    """As of `brightness`."""
     saturation: Weight = 0.4
+    """As of `brightness`."""
     hue: Annotated[float, Bounds(ge=0, le=0.5)] = 0.1
+    """Strength, at most 1/2: the rotation of the hue, in turns, is uniform on [-hue, hue]."""
     gray: Fraction = 0.2
+    """Probability that a view is converted to grayscale."""
     blur: Fraction = 0.0
+    """Probability of a Gaussian blur; its kernel is a tenth of the shorter side (`blur_size`)."""
     sigma: Range = (0.1, 2.0)
+    """Range of the blur's standard deviation in pixels."""
     solarize: Fraction = 0.0
+    """Probability of solarization."""
     threshold: Fraction = 0.5
+    """In [0, 1]; solarization replaces pixels at or above it by 1 - pixel."""
     upside_down: Fraction = 0.0
+    """Probability of an image mirrored top to bottom."""
     turn: Fraction = 0.0
+    """Probability of a quarter turn, to the left or to the right alike; of square images."""
     diagonal: Fraction = 0.0
+    """Probability of a turn by 45 degrees besides, bicubic, with the pixels of the edge beyond it; only with `turn`."""
     mean: float | Sequence[float] = 0.0
+    """Scaling of the images, for all channels or per channel: (pixel - mean) / std with pixels in [0, 1]."""
     std: float | Sequence[float] = 1.0
+    """As of `mean`."""
 
     def __post_init__(self) -> None:
         _check_range("scale", self.scale, 1.0)

@@ -20,23 +20,16 @@ view = partial(register, "view maker", modalities="series")
 
 
 class TimeWindow(ViewMaker):
-    """A random part of the recording (window slicing: Le Guennec et al. 2016).
-
-    Parameters
-    ----------
-    minimum : float
-        Least length of the part, as a fraction, more than 0 and at most 1; uniform up to 1.
-    reversal : float
-        Probability that the part runs backward.
-    stretch : bool
-        Stretch all parts to the length of their recordings. Else parts of recordings of unequal length keep their
-        speed, which is a fact about them, and end earlier.
-    """
+    """A random part of the recording (window slicing: Le Guennec et al. 2016)."""
 
     static_step = True
     minimum: Fraction = 0.5
+    """Least length of the part, as a fraction, more than 0 and at most 1; uniform up to 1."""
     reversal: Fraction = 0.0
+    """Probability that the part runs backward."""
     stretch: bool = True
+    """Stretch all parts to the length of their recordings. Else parts of recordings of unequal length keep their speed,
+    which is a fact about them, and end earlier."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         n, _, length = x.shape
@@ -99,19 +92,13 @@ class Speed(ViewMaker):
     named={"jitter_strength": "strength", "jitter_relative": "relative"},
 )
 class Jitter(ViewMaker):
-    """Gaussian noise on every value: x + s e (Um et al. 2017, jittering).
-
-    Parameters
-    ----------
-    strength : float
-        s, in scaled units: 1 is the standard deviation of a channel.
-    relative : bool
-        1 is the standard deviation of a channel of this recording, so that noise does not hide quiet ones.
-    """
+    """Gaussian noise on every value: x + s e (Um et al. 2017, jittering)."""
 
     static_step = True
     strength: Weight = 0.1
+    """s, in scaled units: 1 is the standard deviation of a channel."""
     relative: bool = False
+    """1 is the standard deviation of a channel of this recording, so that noise does not hide quiet ones."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         noise = self.strength * randn(x, generator)
@@ -122,19 +109,13 @@ class Jitter(ViewMaker):
 
 
 class Amplitude(ViewMaker):
-    """Each channel times a random factor 1 + s e, with Gaussian e (Um et al. 2017, scaling).
-
-    Parameters
-    ----------
-    strength : float
-        s.
-    sign_flip : float
-        Probability that all channels change their sign.
-    """
+    """Each channel times a random factor 1 + s e, with Gaussian e (Um et al. 2017, scaling)."""
 
     static_step = True
     strength: Weight = 0.1
+    """s."""
     sign_flip: Fraction = 0.0
+    """Probability that all channels change their sign."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         factor = 1 + self.strength * randn(x[..., :1], generator)
@@ -150,16 +131,11 @@ class Amplitude(ViewMaker):
     named={"channel_mask_rate": "rate"},
 )
 class ChannelMask(ViewMaker):
-    """Each channel set to zero, the scaled mean, with some probability; at least one channel stays.
-
-    Parameters
-    ----------
-    rate : float
-        The probability, 0 to 1.
-    """
+    """Each channel set to zero, the scaled mean, with some probability; at least one channel stays."""
 
     static_step = True
     rate: Fraction = 0.2
+    """The probability, 0 to 1."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         drawn = rand((*x.shape[:2], 1), x, generator)

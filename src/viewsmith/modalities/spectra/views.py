@@ -44,18 +44,13 @@ def moved(x: Tensor, points: Tensor) -> Tensor:
 class Scatter(ViewMaker):
     """``m + b (x - m) + s (a0 + a1 t + a2 (3 t^2 - 1) / 2)``, the model of extended multiplicative scatter correction
     (Martens and Stark 1991): m is the mean and s the deviation of the spectrum, t runs from -1 to 1 along the axis.
-
-    Parameters
-    ----------
-    gain : float
-        Deviation of log b.
-    baseline : float
-        Deviation of a0, a1 and a2.
     """
 
     static_step = True
     gain: Strength = 0.1
+    """Deviation of log b."""
     baseline: Strength = 0.3
+    """Deviation of a0, a1 and a2."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         b = (self.gain * randn(x[..., :1], generator)).exp()
@@ -69,16 +64,11 @@ class Scatter(ViewMaker):
     named={"shift_points": "points"},
 )
 class AxisShift(ViewMaker):
-    """The spectrum between its points, moved along the axis by a Gaussian number of points.
-
-    Parameters
-    ----------
-    points : float
-        Deviation of that number.
-    """
+    """The spectrum between its points, moved along the axis by a Gaussian number of points."""
 
     static_step = True
     points: Annotated[float, Bounds(ge=0, le=100)] = 0.5
+    """Deviation of that number."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return moved(x, self.points * randn(x[..., :1], generator))
@@ -91,16 +81,11 @@ class AxisShift(ViewMaker):
     named={"spectral_noise": "strength"},
 )
 class SpectralNoise(ViewMaker):
-    """Gaussian noise on every value, by the deviation of the spectrum.
-
-    Parameters
-    ----------
-    strength : float
-        1 is the deviation of the spectrum.
-    """
+    """Gaussian noise on every value, by the deviation of the spectrum."""
 
     static_step = True
     strength: Strength = 0.01
+    """1 is the deviation of the spectrum."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.strength * deviation(x) * randn(x, generator)

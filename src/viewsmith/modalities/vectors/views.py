@@ -85,19 +85,13 @@ class Identity(ViewMaker):
     named={"noise_strength": "strength", "noise_distribution": "distribution"},
 )
 class GaussianNoise(ViewMaker):
-    """Noise of the same strength on every feature: x + s * e.
-
-    Parameters
-    ----------
-    strength : float
-        s, the standard deviation of the noise in scaled units (1 is the standard deviation of the data).
-    distribution : {"gaussian", "uniform"}
-        Distribution of the noise, with the same standard deviation.
-    """
+    """Noise of the same strength on every feature: x + s * e."""
 
     static_step = True
     strength: Weight = 1.0
+    """s, the standard deviation of the noise in scaled units (1 is the standard deviation of the data)."""
     distribution: Noise = "gaussian"
+    """Distribution of the noise, with the same standard deviation."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.strength * unit_noise(x, self.distribution, generator)
@@ -149,16 +143,11 @@ class Corruption(ViewMaker):
     named={"mixup_minimum": "minimum"},
 )
 class Mixup(ViewMaker):
-    """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3).
-
-    Parameters
-    ----------
-    minimum : float
-        Least weight of the sample, 0 to 1.
-    """
+    """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3)."""
 
     needs_pool = mixes_rows = True
     minimum: Fraction = 0.9
+    """Least weight of the sample, 0 to 1."""
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
@@ -327,21 +316,15 @@ class AdversarialViews(ViewMaker):
 
     A single view (``maker(x, loss=framework)``) is the second view of a pair whose first view is the sample with
     Gaussian noise of standard deviation s.
-
-    Parameters
-    ----------
-    strength : float
-        s in scaled units: the step of each feature ("sign") or its root mean square over the features ("length").
-    step : {"sign", "length"}
-        "sign": as above. "length": x + s * sqrt(d) * g / ||g||, which does not change features without gradient.
-    both : bool
-        Move both views of a pair, each by its own gradient. Default: only the second.
     """
 
     needs_loss = True
     strength: Weight = 0.1
+    """S in scaled units: the step of each feature ("sign") or its root mean square over the features ("length")."""
     step: Literal["sign", "length"] = "sign"
+    """"sign": as above. "length": x + s * sqrt(d) * g / ||g||, which does not change features without gradient."""
     both: bool = False
+    """Move both views of a pair, each by its own gradient. Default: only the second."""
 
     def __post_init__(self) -> None:
         self.views_made = 2 if self.both else 1
