@@ -9,6 +9,7 @@ import pytest
 import viewsmith
 from viewsmith.core import distributed
 from viewsmith.core.distributed import OutOfTime, check_time, time_limit, together
+from viewsmith.core.progress import with_progress
 from viewsmith.estimator.resolve import choose_strength
 from viewsmith.training.run import RunFolder
 
@@ -32,6 +33,13 @@ def test_time_is_checked_within_a_limit_alone(monkeypatch):
     with time_limit(-1.0), time_limit(None), pytest.raises(OutOfTime):  # no limit of its own
         check_time()
     check_time()
+
+
+def test_loops_with_progress_are_within_the_limit(monkeypatch):
+    monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
+    assert list(with_progress(range(3), "steps", 3, "steps")) == [0, 1, 2]
+    with time_limit(-1.0), pytest.raises(OutOfTime):
+        list(with_progress(range(3), "steps", 3, "steps"))
 
 
 @pytest.mark.parametrize("views", ["neighbors", "conditional"])

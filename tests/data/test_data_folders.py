@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -206,8 +207,7 @@ def test_every_format_in_gray(put, folder, suffix):
     put(f"1{suffix}", smooth)
     put(f"2{suffix}", smooth)
     data = load_dataset(folder)
-    # A GIF has a palette, which counts as color.
-    assert data.x.shape == (2, 6, 5, 3 if suffix == ".gif" else 1)
+    assert data.x.shape == (2, 6, 5, 1)
     np.testing.assert_allclose(data.x[1, ..., 0].astype(int), smooth, atol=6 if "j" in suffix else 0)
 
 
@@ -230,6 +230,23 @@ def test_one_image_in_color_makes_all_rgb(put, folder):
     data = load_dataset(folder)
     expected = [np.stack([gray] * 3, -1), color, palette.convert("RGB"), bits.convert("RGB")]
     np.testing.assert_array_equal(data.x, [np.asarray(image) for image in expected])
+
+
+def test_images_in_color_with_equal_channels_are_gray(put, folder, capsys, tmp_path):
+    gray = [put(f"{i:02}.png", np.stack([pixels(6, 5)] * 3, -1)) for i in range(20)]
+    data = load_dataset(folder)
+    np.testing.assert_array_equal(data.x, np.stack(gray)[..., :1])
+    assert "images in color whose channels are equal, read as gray" in capsys.readouterr().err
+    for options in ({"schema": data.schema}, {"cache": tmp_path / "cache"}):
+        assert load_dataset(folder, **options).x.shape == (20, 6, 5, 1)
+    capsys.readouterr()
+    colored = gray[1].copy()
+    colored[5, 4, 2] += 1
+    put("01.png", colored)  # not among those that are looked at first
+    for options in ({}, {"cache": tmp_path / "cache"}):
+        with warnings.catch_warnings(action="ignore"):  # that it has changed
+            np.testing.assert_array_equal(load_dataset(folder, **options).x[1], colored)
+    assert "read as gray" not in capsys.readouterr().err
 
 
 def sixteen_bit_color(path):

@@ -325,3 +325,14 @@ def test_equal_features_are_scored_once(dataset, monkeypatch):
     compare(TwoColumns(), without(dataset, y_test=others[::-1].astype(str)), protocols=["knn"], seen=seen)
     compare(TwoColumns(), dataset, protocols=["linear"], seen=seen)
     assert len(scored) == 16
+
+
+def test_long_scores_say_how_far_they_are(dataset, monkeypatch, capsys):
+    monkeypatch.setattr(protocol, "TOLD", 0.0)
+    model = TwoColumns()
+    compare(model, dataset, rows=["raw"])
+    assert "scores of" not in capsys.readouterr().err
+    model.verbose = True
+    compare(model, dataset, rows=["raw", "pca"])
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" in ")[0] for line in lines] == [f"scores of {row}: 4 of 12 parts" for row in ("raw", "pca")]

@@ -16,6 +16,7 @@ from refusals import refusal
 from slow_info_max import slow_sampled
 from small_searches import smaller
 from viewsmith import CRLTAC
+from viewsmith.core import distributed
 from viewsmith.core.tensors import derive_seed
 from viewsmith.losses.info_max import entropy
 from viewsmith.methods.crl_tac import building
@@ -175,8 +176,10 @@ def test_places_are_the_boxes_of_sure_parts_in_the_rows_that_were_searched(monke
     monkeypatch.setattr(building, "ImageSearch", Found)
     monkeypatch.setattr(building, "PLACED", 6)
     rows = np.zeros((200, 64, 80), np.uint8)
-    data = types.SimpleNamespace(row_shape=rows.shape[1:], rows=rows, seed=0, modality=modality_of("images"))
-    options = types.SimpleNamespace(start="auto", channel="learned", family="auto", encoder="crl-cnn")
+    data = types.SimpleNamespace(
+        device="cpu", row_shape=rows.shape[1:], rows=rows, seed=0, modality=modality_of("images")
+    )
+    options = types.SimpleNamespace(start="auto", channel="learned", family="auto", encoder="crl-cnn", minutes=None)
     monkeypatch.setattr(building, "has_crops", lambda *_: True)
     monkeypatch.setattr(building, "is_custom", lambda *_: False)
     places, said = building.discovered(options, data)
@@ -187,3 +190,12 @@ def test_places_are_the_boxes_of_sure_parts_in_the_rows_that_were_searched(monke
     assert places.side == 28  # the longer side, in steps of 4
     monkeypatch.setattr(Found, "q", (0.2, 0.2, 0.2))
     assert building.discovered(options, data) == (None, "no place is clear (q at most 0.1): found")
+
+
+def test_discovery_takes_a_part_of_the_time_at_most(monkeypatch, capsys):
+    monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
+    x = noise(40, 48)
+    with pytest.warns(UserWarning, match="training ended early|nothing was trained"):
+        model = CRLTAC(**QUICK, start="discovery", minutes=1e-9).fit(x)
+    assert model.facts_.discovered == "left out: it took longer than 30% of the time (minutes)"
+    assert model.fitted_["start"] == "none"

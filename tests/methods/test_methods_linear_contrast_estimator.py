@@ -7,6 +7,7 @@ import torch
 import viewsmith
 from refusals import refusal
 from viewsmith import LinearContrast
+from viewsmith.evaluation.baselines import BaselineContext
 from viewsmith.methods.linear_contrast import estimator, training
 from viewsmith.networks.features import Features
 from viewsmith.views import ViewMaker
@@ -181,3 +182,28 @@ def test_a_verbose_fit_says_what_was_chosen_and_why(capsys):
     assert f"linear-contrast has chosen, without labels: {said}" in capsys.readouterr().err
     given = LinearContrast(**SMALL, ridge=0.1, n_components=9).fit(images()).summary_
     assert given["chosen"] == "9 columns of 295 features, ridge 0.1"
+
+
+def test_features_of_the_untrained_model_are_those_of_the_trained_one_and_computed_once(monkeypatch):
+    x, counted = images(40), []
+    model = LinearContrast(**SMALL).fit(x)
+    initial, of_block = model.untrained(x), type(model.method_.framework.encoder.features).of_block
+    expected = initial.transform(x), model.transform(x)
+    monkeypatch.setattr(
+        type(model.method_.framework.encoder.features),
+        "of_block",
+        lambda self, block: (counted.append(len(block)), of_block(self, block))[1],
+    )
+    found = model.transform_both(initial, x)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    once = sum(counted)
+    model.transform(x)
+    assert sum(counted) == 2 * once
+    counted.clear()
+    context = BaselineContext(model, "", x, x)
+    rows = context.untrained_representations(), context.representations()
+    assert sum(counted) == 2 * once  # train and test rows
+    for (train, test), alone in zip(rows, expected, strict=True):
+        np.testing.assert_array_equal(train, alone)
+        np.testing.assert_array_equal(test, alone)

@@ -69,8 +69,8 @@ def with_progress(
     told: float | None = None,
 ) -> Iterator[T]:
     """Yield the items; after `after` seconds a progress bar appears on stderr if it is a terminal, or in a notebook;
-    elsewhere after `told` seconds one line with a rough total."""
-    first = _is_first()
+    elsewhere after `told` seconds one line with a rough total. Raises OutOfTime within a `time_limit`."""
+    first, items = _is_first(), _in_time(items)
     if first and in_notebook():
         yield from _in_notebook(items, source_name, total, unit, size, after)
         return
@@ -96,6 +96,15 @@ def with_progress(
         timer.join()
         if bar.live.is_started:
             bar.stop()
+
+
+def _in_time(items: Iterable[T]) -> Iterator[T]:
+    """Yield the items; raises OutOfTime after the time of a `time_limit`, which is in a module that imports torch."""
+    limits = sys.modules.get("viewsmith.core.distributed")
+    for item in items:
+        if limits is not None:
+            limits.check_time()
+        yield item
 
 
 def _told(items: Iterable[T], title: str, total: int, unit: str, size: Callable[[T], int], after: float) -> Iterator[T]:

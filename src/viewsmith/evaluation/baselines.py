@@ -7,7 +7,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,27 @@ class BaselineContext:
     raw: str  # name of the raw features with the best score on a split of the train rows
     x_train: Any  # rows in the format that users give
     x_test: Any
+    kept: dict[str, TrainTest] = field(default_factory=dict)  # rows that were computed with an earlier one
 
     def raw_features(self) -> TrainTest:
         """Raw features of train and test rows."""
         return self.model.raw_features(self.x_train)[self.raw], self.model.raw_features(self.x_test)[self.raw]
+
+    def representations(self) -> TrainTest:
+        """Representations of train and test rows."""
+        return self.kept.pop("representation", None) or (
+            self.model.transform(self.x_train),
+            self.model.transform(self.x_test),
+        )
+
+    def untrained_representations(self) -> TrainTest:
+        """The same with the weights before training; `representations` are kept if they come with them."""
+        initial = self.model.untrained(self.x_train)
+        if (both := getattr(self.model, "transform_both", None)) is None:
+            return initial.transform(self.x_train), initial.transform(self.x_test)
+        (train, trained), (test, trained_test) = both(initial, self.x_train), both(initial, self.x_test)
+        self.kept["representation"] = trained, trained_test
+        return train, test
 
 
 def _largest_class(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarray:
@@ -92,8 +109,7 @@ def _pca(context: BaselineContext) -> TrainTest:
 
 @register("baseline", "untrained", help="the representation with the weights before training")
 def _untrained(context: BaselineContext) -> TrainTest:
-    initial = context.model.untrained(context.x_train)
-    return initial.transform(context.x_train), initial.transform(context.x_test)
+    return context.untrained_representations()
 
 
 @register("baseline", "umap", help="32 UMAP coordinates of the raw features (extra viz)", on_request=True)

@@ -105,6 +105,7 @@ def compare(
         metric = "euclidean" if name in maps else "cosine"
         options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
         options |= {"target": target, "predict": predict, "everywhere": baselines.is_constant(name)}
+        options |= {"progress": bool(getattr(model, "verbose", False))}
         same = f"{selected} {metric} {predict and name}"
         return _once(seen, (*arrays, groups_train), same, partial(protocol.score_embedding, *arrays, **options))
 
@@ -400,7 +401,7 @@ def _embeddings(
         for entry in found
         if not entry.tag("on_request") and baselines.is_available(entry.name, model)
     ]
-    rows.append(("representation", transformed))
+    rows.append(("representation", context.representations))
     rows += [(name, partial(transformed, output=output)) for name, output in maps.items()]
     kind = getattr(getattr(model, "modality_", None), "name", "")
     further = (e for e in found if e.tag("on_request") and (e.name in requested or baselines.suits_by_itself(e, kind)))

@@ -1,7 +1,7 @@
 """The evaluation protocol: classifiers or regressions, fitted on train rows and scored on test rows that may be
 scored, and clusters of test rows; what each row contributes; and a probe of these scores during the training."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from scipy.special import comb, xlogy
 
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, warn
+from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.tensors import stream
 from viewsmith.data.labels import MISSING, Target, missing_labels, numbers_of, partial_labels, without_label
 from viewsmith.evaluation.linear import fit_linear, fit_ridge, standardize, train_softmax
@@ -137,6 +138,7 @@ def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
     return without_label(y) if getattr(dataset, "target", "class") == "number" else missing_labels(y)
 
 
+LINEAR, SVM = 4, 5  # parts of the work of a table row, of about ten
 ClassCodes = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -262,9 +264,10 @@ def score_embedding(
     target: Target | None = None,
     predict: Predict | None = None,
     everywhere: bool = False,
+    progress: bool = False,
 ) -> Scored:
     """The scores of `evaluate_embedding`, with what each test row contributes; if `everywhere`, predictions count at
-    all protocols, also as clusters."""
+    all protocols, also as clusters; with `progress`, long ones show how far they are."""
     y: Any = np.asarray(y_train)
     tested: Any = np.asarray(y_test)
     target = target or ("class" if numbers_of(y, "y_train") is None else "number")
@@ -291,26 +294,38 @@ def score_embedding(
 
     found: dict[str, Values] = {}
     scores: dict[str, float] = {}
-    if any(protocol.startswith(("linear", "svm", "r2", "mae")) for protocol in selected):
-        scaled, scaled_test = standardize(rows, test_rows)
-        found |= _probe_scores(linear, scaled, y, scaled_test, tested, target, selected, groups)
-        if "svm" in selected:
-            svm = fit_linear(scaled, y, n_classes, loss="squared_hinge")
-            found["svm"] = _right(tested, svm.predict(scaled_test))
-    if "softmax_50" in selected:
-        layer = train_softmax(torch.from_numpy(rows), torch.from_numpy(y), n_classes)
-        found["softmax_50"] = _right(tested, layer(torch.from_numpy(test_rows)).argmax(1).numpy())
-    if {"knn", "knn_r2"} & set(selected):
-        near = y[neighbors(rows, test_rows, NEIGHBORS, metric)]
-        if target == "number":
-            found["knn_r2"] = _explained(tested, near.mean(axis=1))
-        else:
-            found["knn"] = _right(tested, majority(near, n_classes))
-    for suffix in ("", "_l2"):
-        if any(measure + suffix in selected for measure in MEASURES):
-            clustered = cluster_scores(_normalized(test_rows) if suffix else test_rows, tested, n_classes)
-            for measure, (score, of_rows) in clustered.items():
-                scores[measure + suffix], found[measure + suffix] = score, of_rows.astype(np.float32)[None]
+
+    def steps() -> Iterator[int]:
+        """Add all scores; yields the parts of the work that are done."""
+        if any(protocol.startswith(("linear", "svm", "r2", "mae")) for protocol in selected):
+            scaled, scaled_test = standardize(rows, test_rows)
+            found.update(_probe_scores(linear, scaled, y, scaled_test, tested, target, selected, groups))
+            yield LINEAR
+            if "svm" in selected:
+                svm = fit_linear(scaled, y, n_classes, loss="squared_hinge")
+                found["svm"] = _right(tested, svm.predict(scaled_test))
+                yield SVM
+            del scaled, scaled_test
+        if "softmax_50" in selected:
+            layer = train_softmax(torch.from_numpy(rows), torch.from_numpy(y), n_classes)
+            found["softmax_50"] = _right(tested, layer(torch.from_numpy(test_rows)).argmax(1).numpy())
+        if {"knn", "knn_r2"} & set(selected):
+            near = y[neighbors(rows, test_rows, NEIGHBORS, metric)]
+            if target == "number":
+                found["knn_r2"] = _explained(tested, near.mean(axis=1))
+            else:
+                found["knn"] = _right(tested, majority(near, n_classes))
+            yield 1
+        for suffix in ("", "_l2"):
+            if any(measure + suffix in selected for measure in MEASURES):
+                clustered = cluster_scores(_normalized(test_rows) if suffix else test_rows, tested, n_classes)
+                for measure, (score, of_rows) in clustered.items():
+                    scores[measure + suffix], found[measure + suffix] = score, of_rows.astype(np.float32)[None]
+                yield 1
+
+    parts = LINEAR + SVM * ("svm" in selected) + 3
+    for _ in with_progress(steps(), f"scores of {name}", parts, "parts", size=int, told=TOLD) if progress else steps():
+        pass
     return _scored(found, selected, scores)
 
 

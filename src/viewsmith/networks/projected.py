@@ -73,7 +73,10 @@ class ProjectedFeatures(nn.Module):
         return self.standardized(x) @ self.weights[:, : int(self.kept)]
 
     def forward(self, x: Tensor) -> Tensor:
-        found = self.standardized(x)
+        return self.of_standardized(self.standardized(x))
+
+    def of_standardized(self, found: Tensor) -> Tensor:
+        """What `forward` makes of standardized features, (B, d)."""
         parts = [found @ self.weights[:, : int(self.kept)]]
         if self.axes.shape[1]:
             parts.append(self.length * (found @ self.axes))
@@ -142,6 +145,18 @@ class ProjectedFeatures(nn.Module):
         """Directions (p, k) of reduced features as those of all features, (d, k)."""
         p = self.n_reduced
         return self.basis[:, :p] @ directions if p < len(self.basis) else directions
+
+
+class Beside(nn.Module):
+    """The columns of one map, and those of another one of the same standardized features after them."""
+
+    def __init__(self, first: ProjectedFeatures, second: ProjectedFeatures) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.first.standardized(x)
+        return torch.cat([self.first.of_standardized(found), self.second.of_standardized(found)], 1)
 
 
 def leading_axes(matrix: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -206,6 +207,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     )
 
 
+LOOKED_AT, SMALL = 8, 64  # files in color before all are read as gray, and about their pixels of a side if JPEG
 LARGE = 512  # pixels of a side, from which on a whole image is rarely one sample, and takes seconds
 
 #: Names of folders of pictures that say what is in the images beside them, pixel by pixel.
@@ -289,10 +291,21 @@ def _pixels(
     if cache is not None and (known := cache.read()) is not None:
         return known, cache.side
     shape, side = check_headers(files, side, color, str(path), fitted=fitted)
-    if cache is None or (request.cache is None and not request.maps(shape, Images.samples.dtype)):
-        return _in_memory(files, shape, side), side
-    cache.side = side
-    return cache.read_or_write(decoded(files, shape, side), shape, Images.samples.dtype), side
+
+    def stored(images: Iterable[np.ndarray], channels: int) -> np.ndarray:
+        of_images = (*shape[:3], channels)
+        if cache is None or (request.cache is None and not request.maps(of_images, Images.samples.dtype)):
+            return _in_memory(images, of_images)
+        cache.side = side
+        return cache.read_or_write(images, of_images, Images.samples.dtype)
+
+    if shape[3] == 3 and not color:
+        with contextlib.suppress(_InColor):
+            x = stored(_decoded_gray(files, shape, side), 1)
+            if not fitted:
+                say(f"{path}: images in color whose channels are equal, read as gray")
+            return x, side
+    return stored(decoded(files, shape, side), shape[3]), side
 
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:
@@ -388,13 +401,14 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
     """Pixels of files of one size in memory, uint8 (n, H, W, 1 or 3); see `check_headers`, which comes before any is
     decoded."""
-    return _in_memory(files, *check_headers(files, side, color, str(files[0].parent), fitted=True))
+    shape, side = check_headers(files, side, color, str(files[0].parent), fitted=True)
+    return _in_memory(decoded(files, shape, side), shape)
 
 
-def _in_memory(files: list[Path], shape: tuple[int, ...], side: int | None) -> np.ndarray:
-    check_size(math.prod(shape), pluralize(len(files), "image"), "give a smaller image_size (--image-size)")
+def _in_memory(images: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    check_size(math.prod(shape), pluralize(shape[0], "image"), "give a smaller image_size (--image-size)")
     x = np.empty(shape, Images.samples.dtype)
-    for row, pixels in zip(x, decoded(files, shape, side), strict=True):
+    for row, pixels in zip(x, images, strict=True):
         row[:] = pixels
     return x
 
@@ -428,6 +442,30 @@ def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iter
         with reading(str(file), "an image"), Image.open(file) as image:
             pixels = _decode(image, "RGB" if shape[3] == 3 else "L", side)
         yield pixels.reshape(shape[1:])
+
+
+class _InColor(Exception):
+    """An image is in color."""
+
+
+def _decoded_gray(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iterator[np.ndarray]:
+    """The channel of each file in color whose channels are equal, uint8 (H, W, 1); raises `_InColor` for others, after
+    a look at a few."""
+    from PIL import Image
+
+    for file in files[:: -(-len(files) // LOOKED_AT)]:
+        with reading(str(file), "an image"), Image.open(file) as image:
+            image.draft("RGB", (SMALL, SMALL))
+            pixels = np.asarray(image.convert("RGB"))
+        _check_gray(pixels)
+    for pixels in decoded(files, shape, side):
+        _check_gray(pixels)
+        yield pixels[..., :1]
+
+
+def _check_gray(pixels: np.ndarray) -> None:
+    if (pixels[..., 1:] != pixels[..., :1]).any():
+        raise _InColor
 
 
 def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:

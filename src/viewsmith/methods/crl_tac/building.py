@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from viewsmith.core import distributed
+from viewsmith.core.distributed import OutOfTime, time_limit
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
@@ -107,6 +108,7 @@ MAX_Q = 0.1
 # hold parts of digits, CorLoc was .76 after the training, .95 as published; clothes, .97: .96 after 10 epochs.
 SURE = 0.95
 START_STEPS = 50
+PART_OF_TIME = 0.3  # for discovery, at most
 RECURRENCE = 3.0
 Model = TypeVar("Model", bound=Any)
 
@@ -170,7 +172,15 @@ class Places:
 
 
 def discovered(options: Any, data: TrainingData) -> tuple[Places | None, str]:
-    """The places that P(T|x) starts from, or None, and what discovery said."""
+    """The places that P(T|x) starts from, or None, and what discovery said; it takes a part of the time, at most."""
+    try:
+        with time_limit(None if options.minutes is None else PART_OF_TIME * 60 * options.minutes, data.device):
+            return _discovered(options, data)
+    except OutOfTime:
+        return None, f"left out: it took longer than {PART_OF_TIME:.0%} of the time (minutes)"
+
+
+def _discovered(options: Any, data: TrainingData) -> tuple[Places | None, str]:
     asked = options.start == "discovery"
     if options.start == "none" or options.channel == "uniform":
         return None, ""

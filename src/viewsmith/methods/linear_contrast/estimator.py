@@ -1,10 +1,12 @@
 """Contrastive learning in closed form on fixed features."""
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
+import numpy as np
 from torch import nn
 
 from viewsmith.core.errors import InputError
@@ -14,11 +16,20 @@ from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import choose_features, make_features, make_views, modality_in, shrinks
 from viewsmith.estimator.options import MODULE, OF_TRAINING
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, of_record, prepared, recorded, text_of
+from viewsmith.estimator.plan import (
+    BuildContext,
+    Facts,
+    TrainingData,
+    collected,
+    of_record,
+    prepared,
+    recorded,
+    text_of,
+)
 from viewsmith.estimator.resolve import resolved
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastFramework, LinearContrastMethod, Sums
 from viewsmith.modalities import Modality
-from viewsmith.networks.projected import ProjectedFeatures
+from viewsmith.networks.projected import Beside, ProjectedFeatures
 from viewsmith.views.base import PairMaker
 
 #: Most columns of n samples: one for `SAMPLES_OF_COLUMN` samples, but no fewer and no more than these. A linear
@@ -114,6 +125,16 @@ class LinearContrast(ViewsmithEstimator):
     @property
     def _n_features_out(self) -> int:
         return int(self.method_.framework.encoder.n_components)
+
+    def transform_both(self, initial: Self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What `transform` of the `untrained` model and of this one return; their features are computed once."""
+        both = copy.copy(self)
+        both.method_ = copy.copy(self.method_)
+        both.method_._modules = dict(self.method_._modules)  # a copy shares them
+        first, second = initial.method_.framework.encoder, self.method_.framework.encoder
+        both.method_.framework = LinearContrastFramework(Beside(first, second))
+        found = collected(*both._represented(X, "representation"))
+        return found[:, : first.n_components], found[:, first.n_components :]
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add the views of further samples, and solve again; the first call is `fit`, which also fits the features.
