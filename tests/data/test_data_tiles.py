@@ -142,6 +142,19 @@ def test_tissue_of_a_slide(slide, capsys, monkeypatch):
     assert has in refusal(load_dataset, path, tile=32, level=2)
 
 
+@pytest.mark.parametrize("what", ["flat", "gray"])
+def test_glass_is_judged_slide_by_slide(slide, what):
+    path, *_ = slide
+    x = np.repeat(RNG.integers(60 if what == "flat" else 200, 240, (64, 64, 1)), 3, 2).astype(np.uint8)
+    x[:32] //= 1 if what == "flat" else 2  # an uneven one
+    with tifffile.TiffWriter(path.parent / "other.svs") as file:
+        file.write(x, subifds=int(what == "gray"), photometric="rgb", metadata=None)
+        if what == "gray":
+            file.write(x[::2, ::2], subfiletype=1, photometric="rgb", metadata=None)
+    names = load_dataset(path.parent, tile=32, overlap=0).row_names
+    assert [sum(name.startswith(of) for name in names) for of in ("slide", "other")] == [4, 4]
+
+
 @pytest.mark.parametrize(("what", "kept"), [("silver", 5), ("opacity", 5), ("gray", 24), ("tissue", 24)])
 def test_gray_and_pale_tissue_of_a_slide_is_no_glass(tmp_path, what, kept):
     grain = RNG.integers(-3, 4, (128, 192, 3))

@@ -106,6 +106,7 @@ KEPT = 2**28
 
 #: Tiles in which the range of the channels of a scene is found, and the part of it below which a tile is empty.
 RANGED, FLAT = 64, 1 / 20
+JUDGED = 2**20  # pixels of a slide by which its glass is told, at most
 #: Fields of `FileContents` that a table of labels gives, and the options that name its columns.
 OF_TABLE = {"y": "label", "groups": "groups"}
 ALIKE = 1.1  # ratio of the sizes of pixels up to which images are of one magnification
@@ -319,7 +320,7 @@ def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:
     finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else slice(None)
     low, high = channel_ranges(values[finite]) if len(values[finite]) else (np.zeros(1), np.zeros(1))
     kept, missing = np.zeros(len(rows), dtype=bool), 0
-    stained, size = _stained(rows, some) if flat else None, rows.block_rows
+    stained, size = _stained(rows) if flat else None, rows.block_rows
     tissue = np.arange(len(rows)) if stained is None else np.flatnonzero(stained)
     for first in range(0, len(tissue), size):
         index = tissue[first : first + size]
@@ -337,22 +338,24 @@ def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:
     return kept, why if len(tissue) == len(rows) else f", of which {len(rows) - len(tissue):,} of glass{why}"
 
 
-def _stained(rows: TileRows, some: np.ndarray) -> np.ndarray | None:
+def _stained(rows: TileRows) -> np.ndarray | None:
     """Which tiles of slides have tissue (`Glass`) in more than a twentieth of their pixels, by the smallest resolution
-    of each; None for other images, and for slides without glass."""
+    of each, and all tiles of other images; None without glass."""
     channels = rows.shape[3] - ("S" in rows.stack.files[0].axes and rows.shape[3] == 4)  # without opacity
-    colors = channels == 3 and is_photograph((channels,), rows.stack.dtype)
-    if not colors or not all(file.slide for file in rows.stack.files):
+    if channels != 3 or not is_photograph((channels,), rows.stack.dtype):
         return None
-    pixels = some[..., :3].reshape(-1, 3)
-    glass = Glass.of(pixels, otsu_threshold(np.ptp(pixels, axis=1)))
-    if glass is None:
-        return None
-    found = np.ones(len(rows), dtype=bool)
+    found, any_glass = np.ones(len(rows), dtype=bool), False
     for scene in np.unique(rows.places[:, 0]):
         file, number = rows.images[scene]
+        if not file.slide:
+            continue
         least = file.smaller[-1] if file.smaller else file
-        stained = glass.covered(rows.stack.of_channels(least.images()[number])[..., :3])
+        image = rows.stack.of_channels(least.images()[number])[..., :3]
+        pixels = image.reshape(-1, 3)[:: -(-image.size // (3 * JUDGED))]
+        glass = Glass.of(pixels, otsu_threshold(np.ptp(pixels, axis=1)))
+        if glass is None:
+            continue
+        any_glass, stained = True, glass.covered(image)
         above = np.zeros((stained.shape[0] + 1, stained.shape[1] + 1))  # counts above and left of each corner
         above[1:, 1:] = stained.cumsum(0).cumsum(1)
         tiles = np.flatnonzero(rows.places[:, 0] == scene)
@@ -363,7 +366,7 @@ def _stained(rows: TileRows, some: np.ndarray) -> np.ndarray | None:
         )
         counts = above[bottom, right] - above[top, right] - above[bottom, left] + above[top, left]
         found[tiles] = counts > FLAT * (bottom - top) * (right - left)
-    return found
+    return found if any_glass else None
 
 
 def read_file(path: Path, request: DataOptions) -> FileContents:

@@ -2,6 +2,7 @@
 crops and a report."""
 
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -210,7 +211,9 @@ def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int
     model = Discovery(**options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        model.fit(found.rows)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "nothing recurs")  # which the sentence says
+            model.fit(found.rows)
         sentence = _write_discovery(out, model, found, crop_size, title)
     except InputError:
         if {path.name for path in out.iterdir()} <= {PARTS_CACHE, LOCK}:

@@ -63,6 +63,8 @@ class Glass:
         None if these are dark, uneven or colored."""
         differ = np.ptp(pixels, axis=1)
         bright = pixels[differ <= color].max(axis=1)
+        if not len(bright):  # all pixels are gray
+            return None
         light = float(np.median(bright))
         even = np.quantile(bright, 0.25) >= EVEN * light
         plain = light > WHITE / 2 and np.median(differ[differ <= color]) <= TINT and even
