@@ -214,7 +214,7 @@ def test_patches_of_the_spectrogram():
     x = recordings(20, 1, 2000)
     features.fit(x, draw(0))
     assert features.n_features == 6 * 12 + 72 and features.dictionary.patch == (7, 7)
-    expected = torch.cat([features.dictionary(features.spectrogram(x)), features.contours(x)], 1)
+    expected = torch.cat([features.dictionary(features.spectrogram(x)), features.statistics(x)], 1)
     torch.testing.assert_close(features(x), expected)
     alone = networks.LogMelPatches(PartContext((1, 2000), 1), contours=False, **options)
     alone.fit(x, draw(0))

@@ -392,7 +392,7 @@ class _Documentation:
         self.text = text
 
     def __get__(self, part: Any, cls: type) -> str:
-        return with_parameters(cls, self.text) if texts_of(cls) else self.text
+        return with_parameters(cls, self.text)
 
 
 class Declared:
@@ -494,9 +494,11 @@ def entries_of(cls: type) -> dict[str, str]:
 
 
 def with_parameters(cls: type, text: str) -> str:
-    """The documentation of a class, with a section of its documented attributes before all others."""
+    """The documentation of a class, with a section of its documented attributes, if it has any, before all others."""
+    if not (documented := entries_of(cls)):
+        return text
     text, *others = re.split(r"\n\n(?=[A-Z][a-z]+\n---)", inspect.cleandoc(text), maxsplit=1)
-    listed = "".join(entries_of(cls).values()).rstrip()
+    listed = "".join(documented.values()).rstrip()
     return wrapped("\n\n".join([text, f"Parameters\n----------\n{listed}", *others]) + "\n")
 
 

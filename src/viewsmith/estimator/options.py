@@ -31,7 +31,6 @@ from viewsmith.core.registry import (
     meant,
     names,
     registered,
-    texts_of,
     with_parameters,
 )
 
@@ -60,7 +59,7 @@ class Part:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "slot" in cls.__dict__ and texts_of(cls):
+        if "slot" in cls.__dict__:
             cls.__doc__ = with_parameters(cls, cls.__doc__ or "")
 
     def __init__(self, *lead: Any, **options: Any) -> None:

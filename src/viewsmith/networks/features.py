@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
-from viewsmith.networks.base import Reference
+from viewsmith.core.registry import Declared
+from viewsmith.networks.base import PartContext, Reference
 
 SAMPLED = 40_000  # patches that the centers are fitted to
 ROUNDS = 15  # of k-means
@@ -186,11 +187,12 @@ class PatchResponses(nn.Module):
         return F.conv2d(x, filters, None, self.stride) / spread - self.offset.view(-1, 1, 1)
 
 
-class Features(nn.Module):
+class Features(Declared, nn.Module):
     """Fixed features of scaled samples, (B, C, ...) to (B, n_features): the samples that view makers also get.
 
     Features are registered by ``@register("features", "my-features", help=..., modalities=...)`` on a class or a
-    function of a `PartContext`, whose keyword-only arguments are their options.
+    function of a `PartContext`. Their options are the keyword-only arguments, or attributes of the class with a type
+    and a default, as of a view maker, of which `set_up` makes the features.
 
     A subclass knows `n_features` and the shapes of its buffers when it is constructed, from its options and the shape
     of a sample, so that fitted buffers can be loaded into a new module.
@@ -202,6 +204,15 @@ class Features(nn.Module):
     """
 
     n_features: int
+
+    def __init__(self, context: PartContext | None = None, **options: Any) -> None:
+        super().__init__()
+        self.take(**options)
+        if context is not None:
+            self.set_up(context)
+
+    def set_up(self, context: PartContext) -> None:
+        """Make buffers and `n_features` from the options and the shape of a sample."""
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         """Fill the buffers from scaled samples (n, C, ...), at most some thousand. The default does nothing.

@@ -351,11 +351,10 @@ class ImageSearch(Search):
 
     def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> image_parts.Part:
         windows, cells = (
-            {name.removeprefix(start): each for name, each in arrays.items() if name.startswith(start)}
-            for start in ("windows.", "cells.")
+            Contrast.with_whitening({name.removeprefix(of): a for name, a in arrays.items() if name.startswith(of)})
+            for of in ("windows.", "cells.")
         )
-        pairs = {"windows": Contrast.with_whitening(windows), "cells": Contrast.with_whitening(cells)}
-        return image_parts.Part(**pairs, size=arrays.get("size"), **values)
+        return image_parts.Part(windows=windows, cells=cells, size=arrays.get("size"), **values)
 
     @property
     def _block(self) -> int:

@@ -336,35 +336,23 @@ class KmersAndWindows(Features):
     Sequences are scaled ones (B, C, L): one-hot letters, unknown ones as 1 / C each, zeros as padding. The dictionary
     is that of Coates, Lee and Ng (2011), of windows instead of patches. Bins divide each sequence, without its
     padding, into parts of equal length; windows that reach into the padding do not count.
-
-    Parameters
-    ----------
-    context : PartContext
-    k : int
-        Length of a k-mer; k-mers with an unknown letter are not counted.
-    window : int
-        Letters of a window.
-    centers : int
-        Centers of the dictionary.
-    bins : int
-        Parts of a sequence over which responses are averaged.
     """
 
-    def __init__(
-        self,
-        context: base.PartContext,
-        *,
-        k: Annotated[int, Bounds(ge=1, le=8)] = 4,
-        window: Annotated[int, Bounds(ge=1)] = 8,
-        centers: Annotated[int, Bounds(ge=2)] = 256,
-        bins: Annotated[int, Bounds(ge=1)] = 5,
-    ) -> None:
-        super().__init__()
-        self.k, self.bins = k, bins
+    k: Annotated[int, Bounds(ge=1, le=8)] = 4
+    """Length of a k-mer; k-mers with an unknown letter are not counted."""
+    window: Annotated[int, Bounds(ge=1)] = 8
+    """Letters of a window."""
+    centers: Annotated[int, Bounds(ge=2)] = 256
+    """Centers of the dictionary."""
+    bins: Annotated[int, Bounds(ge=1)] = 5
+    """Parts of a sequence over which responses are averaged."""
+
+    def set_up(self, context: base.PartContext) -> None:
+        size = 1, self.window
         self.dictionary = PatchResponses(
-            context.channels, (1, window), patch=(1, window), centers=centers, stride=1, regions=(1, 1)
+            context.channels, size, patch=size, centers=self.centers, stride=1, regions=(1, 1)
         )
-        self.n_features = context.channels**k + centers * (bins + 1)
+        self.n_features = context.channels**self.k + self.centers * (self.bins + 1)
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         x = x.float().cpu()
@@ -414,33 +402,19 @@ class ProteinKmers(KmersAndWindows):
     Properties of a letter are its coordinates on the leading axes of what BLOSUM62 substitutes for it, such as how much
     it avoids water. Their covariances between letters some places apart tell helices and charges without an alignment
     (Wold, Jonsson, Sjostrom, Sandberg and Rannar 1993).
-
-    Parameters
-    ----------
-    context, k, window, centers, bins
-        See `KmersAndWindows`.
-    lags : int
-        Most places between two letters of a covariance; 0: without.
-    properties : int
-        Number of axes.
     """
 
-    def __init__(
-        self,
-        context: base.PartContext,
-        *,
-        k: Annotated[int, Bounds(ge=1, le=3)] = 2,
-        window: Annotated[int, Bounds(ge=1)] = 8,
-        centers: Annotated[int, Bounds(ge=2)] = 256,
-        bins: Annotated[int, Bounds(ge=1)] = 5,
-        lags: Annotated[int, Bounds(ge=0)] = 8,
-        properties: Annotated[int, Bounds(ge=1, le=19)] = 5,
-    ) -> None:
-        super().__init__(context, k=k, window=window, centers=centers, bins=bins)
-        self.lags = lags
-        self.n_features += context.channels + lags * properties**2
+    k: Annotated[int, Bounds(ge=1, le=3)] = 2
+    lags: Annotated[int, Bounds(ge=0)] = 8
+    """Most places between two letters of a covariance; 0: without."""
+    properties: Annotated[int, Bounds(ge=1, le=19)] = 5
+    """Number of axes."""
+
+    def set_up(self, context: base.PartContext) -> None:
+        super().set_up(context)
+        self.n_features += context.channels + self.lags * self.properties**2
         # A buffer, because the signs of axes differ between machines.
-        self.axes = nn.Buffer(_axes_of_substitutions(properties))
+        self.axes = nn.Buffer(_axes_of_substitutions(self.properties))
 
     def of_block(self, x: Tensor) -> Tensor:
         real = real_positions(x)[:, None].to(x.dtype)
@@ -470,16 +444,11 @@ def _axes_of_substitutions(number: int) -> Tensor:
     help="frequencies of k-mers, and learned windows of letters by place",
     modalities="letters:",
     source="Coates, Lee and Ng 2011",
+    named={name: name for name in ("window", "centers", "bins")},
 )
 class OwnKmers(KmersAndWindows):
     """`KmersAndWindows` of an own alphabet, whose words are as long as `word_length` says."""
 
-    def __init__(
-        self,
-        context: base.PartContext,
-        *,
-        window: Annotated[int, Bounds(ge=1)] = 8,
-        centers: Annotated[int, Bounds(ge=2)] = 256,
-        bins: Annotated[int, Bounds(ge=1)] = 5,
-    ) -> None:
-        super().__init__(context, k=word_length(context.channels), window=window, centers=centers, bins=bins)
+    def set_up(self, context: base.PartContext) -> None:
+        self.k = word_length(context.channels)
+        super().set_up(context)

@@ -52,27 +52,6 @@ class ImagePatches(features.Features):
     deviation. Patches ignore the brightness and the size of contrasts, which statistics of channels add. Of more than
     24 channels the principal ones are taken. Large images are reduced first: patches would see their texture alone.
 
-    Parameters
-    ----------
-    context : PartContext
-    centers : int
-        Centers of the dictionary of each size of patches.
-    sizes : tuple of int
-        Sides of the patches in pixels, at most the sides of the images.
-    reduced_to : tuple of int
-        An image whose longer side is above the largest of these is reduced to each of them, with dictionaries of their
-        own, and images of other sizes by the same factors; empty: it is not reduced.
-    stride : int
-        Pixels between patches.
-    regions : int
-        Responses are averaged over ``regions`` x ``regions`` parts of the image.
-    maxima : tuple of int
-        The largest responses in as many rows and columns of regions are features, too.
-    root : bool
-        Take the square root of the averages: a region with a few strong responses then resembles one with many.
-    channel_statistics : bool
-        Add mean, standard deviation and percentiles (5, 25, 50, 75, 95) of each channel, and the image at 8 x 8 pixels.
-
     Raises
     ------
     InputError
@@ -80,28 +59,34 @@ class ImagePatches(features.Features):
     """
 
     axes: Tensor | None
+    centers: Annotated[int, Bounds(ge=2)] = 256
+    """Centers of the dictionary of each size of patches."""
+    sizes: tuple[Annotated[int, Bounds(ge=1)], ...] = (6,)
+    """Sides of the patches in pixels, at most the sides of the images."""
+    reduced_to: tuple[Annotated[int, Bounds(ge=4)], ...] = (24, 48)
+    """An image whose longer side is above the largest of these is reduced to each of them, with dictionaries of their
+    own, and images of other sizes by the same factors; empty: it is not reduced."""
+    stride: Annotated[int, Bounds(ge=1)] = 2
+    """Pixels between patches."""
+    regions: Annotated[int, Bounds(ge=1)] = 3
+    """Responses are averaged over ``regions`` x ``regions`` parts of the image."""
+    maxima: tuple[Annotated[int, Bounds(ge=1)], ...] = (1, 2)
+    """The largest responses in as many rows and columns of regions are features, too."""
+    root: bool = True
+    """Take the square root of the averages: a region with a few strong responses then resembles one with many."""
+    channel_statistics: bool = True
+    """Add mean, standard deviation and percentiles (5, 25, 50, 75, 95) of each channel, and the image at 8 x 8
+    pixels."""
 
-    def __init__(
-        self,
-        context: PartContext,
-        *,
-        centers: Annotated[int, Bounds(ge=2)] = 256,
-        sizes: tuple[Annotated[int, Bounds(ge=1)], ...] = (6,),
-        reduced_to: tuple[Annotated[int, Bounds(ge=4)], ...] = (24, 48),
-        stride: Annotated[int, Bounds(ge=1)] = 2,
-        regions: Annotated[int, Bounds(ge=1)] = 3,
-        maxima: tuple[Annotated[int, Bounds(ge=1)], ...] = (1, 2),
-        root: bool = True,
-        channel_statistics: bool = True,
-    ) -> None:
-        super().__init__()
-        if not sizes:
+    def set_up(self, context: PartContext) -> None:
+        if not self.sizes:
             raise InputError("sizes is empty, expected the sides of patches in pixels, such as 6")
         height, width = context.row_shape[:2]
         self.small = min(SMALL, height), min(SMALL, width)
         longest = max(height, width)
-        scales = [side / longest for side in reduced_to] if reduced_to and longest > max(reduced_to) else [1.0]
-        self.scales = [scale for scale in scales for _ in sizes]
+        reduced = self.reduced_to if longest > max(self.reduced_to, default=math.inf) else (longest,)
+        scales = [side / longest for side in reduced]
+        self.scales = [scale for scale in scales for _ in self.sizes]
         channels = min(context.channels, features.CHANNELS)
         self.register_buffer("axes", torch.zeros(context.channels, channels) if channels < context.channels else None)
         self.dictionaries: Iterable[features.PatchResponses] = nn.ModuleList(  # type: ignore[assignment]
@@ -109,19 +94,18 @@ class ImagePatches(features.Features):
                 channels,
                 scaled((height, width), scale),
                 patch=(side, side),
-                centers=centers,
-                stride=stride,
-                regions=(regions, regions),
-                root=root,
-                maxima=maxima,
+                centers=self.centers,
+                stride=self.stride,
+                regions=(self.regions, self.regions),
+                root=self.root,
+                maxima=self.maxima,
             )
             for scale in scales
-            for side in sizes
+            for side in self.sizes
         )
-        self.channel_statistics = channel_statistics
         of_channel = 2 + len(QUANTILES) + self.small[0] * self.small[1]
         self.n_features = sum(each.n_features for each in self.dictionaries)
-        self.n_features += channels * of_channel if channel_statistics else 0
+        self.n_features += channels * of_channel if self.channel_statistics else 0
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         if self.axes is not None:

@@ -7,14 +7,14 @@ and views keep them; what reads values derives the mask here.
 
 import itertools
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Fraction, Positive, register
 from viewsmith.core.rows import RowSource
 from viewsmith.core.tensors import on_host
 from viewsmith.modalities.dna.networks import SequenceCNN
@@ -283,63 +283,43 @@ class LogMelPatches(Features):
     lost, and each band loses a part of its own mean, with which speakers and microphones differ (cepstral mean
     normalization: Atal 1974). The dictionary is that of Coates, Lee and Ng (2011). The statistics of
     contours (`ContourStatistics`) are appended: patches of bands hardly see how pitch and loudness move.
-
-    Parameters
-    ----------
-    context : PartContext
-    sampling_rate : float
-        Samples per second.
-    bands : int
-        Bands of the spectrogram.
-    frames : int
-        Frames of a recording, at most as many as windows fit.
-    centers : int
-        Centers of the dictionary.
-    side : int
-        Bands and frames of a patch.
-    stride : int
-        Bands and frames between patches.
-    regions : (int, int)
-        Parts of the frequencies and of the time over which responses are averaged.
-    silence : float
-        The first and last frame that are used are at most so many decibels below the loudest one.
-    dynamic_range : float
-        Power more than so many decibels below the largest of the recording counts as that.
-    band_mean : float
-        Part of each band's mean over time that is subtracted, 0 to 1.
-    contours : bool
-        Append the statistics of contours.
     """
 
-    def __init__(
-        self,
-        context: PartContext,
-        *,
-        sampling_rate: Annotated[float, Bounds(gt=0)] = 16_000.0,
-        bands: Annotated[int, Bounds(ge=2)] = 40,
-        frames: Annotated[int, Bounds(ge=1)] = 64,
-        centers: Annotated[int, Bounds(ge=2)] = 256,
-        side: Annotated[int, Bounds(ge=1)] = 7,
-        stride: Annotated[int, Bounds(ge=1)] = 2,
-        regions: tuple[Annotated[int, Bounds(ge=1)], Annotated[int, Bounds(ge=1)]] = (3, 4),
-        silence: Annotated[float, Bounds(gt=0)] = 30.0,
-        dynamic_range: Annotated[float, Bounds(gt=0)] = 50.0,
-        band_mean: Annotated[float, Bounds(ge=0, le=1)] = 0.5,
-        contours: bool = True,
-    ) -> None:
-        super().__init__()
-        self.silence, self.dynamic_range, self.band_mean = silence, dynamic_range, band_mean
+    sampling_rate: Positive = 16_000.0
+    """Samples per second."""
+    bands: Annotated[int, Bounds(ge=2)] = 40
+    """Bands of the spectrogram."""
+    frames: Annotated[int, Bounds(ge=1)] = 64
+    """Frames of a recording, at most as many as windows fit."""
+    centers: Annotated[int, Bounds(ge=2)] = 256
+    """Centers of the dictionary."""
+    side: Annotated[int, Bounds(ge=1)] = 7
+    """Bands and frames of a patch."""
+    stride: Annotated[int, Bounds(ge=1)] = 2
+    """Bands and frames between patches."""
+    regions: tuple[Annotated[int, Bounds(ge=1)], Annotated[int, Bounds(ge=1)]] = (3, 4)
+    """Parts of the frequencies and of the time over which responses are averaged."""
+    silence: Positive = 30.0
+    """The first and last frame that are used are at most so many decibels below the loudest one."""
+    dynamic_range: Positive = 50.0
+    """Power more than so many decibels below the largest of the recording counts as that."""
+    band_mean: Fraction = 0.5
+    """Part of each band's mean over time that is subtracted."""
+    contours: bool = True
+    """Append the statistics of contours."""
+
+    def set_up(self, context: PartContext) -> None:
+        rate, bands = self.sampling_rate, self.bands
         channels, length = context.row_shape
         # The power of 2 that is nearest to 25 ms, in the recording.
-        self.points = min(2 ** max(3, round(math.log2(0.025 * sampling_rate))), 2 ** int(math.log2(length)))
-        self.hop = max(1, min(self.points // 2, length // frames))
-        self.frames = min(frames, length // self.hop + 1)
-        self.dictionary = PatchResponses(
-            channels, (bands, self.frames), patch=(side, side), centers=centers, stride=stride, regions=regions
-        )
-        self.contours = ContourStatistics(channels, length, sampling_rate, silence) if contours else None
-        self.n_features = self.dictionary.n_features + (self.contours.n_features if self.contours else 0)
-        self.mel = nn.Buffer(mel_filters(bands, self.points, sampling_rate), persistent=False)
+        self.points = min(2 ** max(3, round(math.log2(0.025 * rate))), 2 ** int(math.log2(length)))
+        self.hop = max(1, min(self.points // 2, length // self.frames))
+        self.frames = min(self.frames, length // self.hop + 1)
+        of_patches: Any = {"centers": self.centers, "stride": self.stride, "regions": self.regions}
+        self.dictionary = PatchResponses(channels, (bands, self.frames), patch=(self.side, self.side), **of_patches)
+        self.statistics = ContourStatistics(channels, length, rate, self.silence) if self.contours else None
+        self.n_features = self.dictionary.n_features + (self.statistics.n_features if self.statistics else 0)
+        self.mel = nn.Buffer(mel_filters(bands, self.points, rate), persistent=False)
         self.window = nn.Buffer(torch.hann_window(self.points), persistent=False)
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
@@ -351,7 +331,7 @@ class LogMelPatches(Features):
 
     def of_block(self, x: Tensor) -> Tensor:
         found: Tensor = self.dictionary(self.spectrogram(x))
-        return found if self.contours is None else torch.cat([found, self.contours(filled(x))], 1)
+        return found if self.statistics is None else torch.cat([found, self.statistics(filled(x))], 1)
 
     def spectrogram(self, x: Tensor) -> Tensor:
         """Centered log-mel spectrograms of sound (B, C, T), without silence at the ends: (B, C, bands, frames)."""

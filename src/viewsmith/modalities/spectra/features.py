@@ -47,26 +47,16 @@ class Derivatives(Features):
 
     The level of a spectrum is lost in slopes, and its amplitude where each is divided by its root mean square: so is
     what scattering adds and multiplies. The rest of a baseline is what views differ by.
-
-    Parameters
-    ----------
-    context : PartContext
-    windows : tuple of float
-        Half of the windows to which slopes are fitted, as parts of the axis.
-    points : int
-        Of longer spectra, means of so many parts are taken.
     """
 
-    def __init__(
-        self,
-        context: PartContext,
-        *,
-        windows: tuple[Annotated[float, Bounds(gt=0, le=0.5)], ...] = PARTS,
-        points: Annotated[int, Bounds(ge=8)] = POINTS,
-    ) -> None:
-        super().__init__()
-        self.points = min(context.row_shape[1], points)
-        self.half_widths = sorted({max(1, round(each * self.points)) for each in windows})
+    windows: tuple[Annotated[float, Bounds(gt=0, le=0.5)], ...] = PARTS
+    """Half of the windows to which slopes are fitted, as parts of the axis."""
+    points: Annotated[int, Bounds(ge=8)] = POINTS
+    """Of longer spectra, means of so many parts are taken."""
+
+    def set_up(self, context: PartContext) -> None:
+        self.points = min(context.row_shape[1], self.points)
+        self.half_widths = sorted({max(1, round(each * self.points)) for each in self.windows})
         self.n_features = self.points * (1 + len(self.half_widths))
 
     def of_block(self, x: Tensor) -> Tensor:

@@ -251,29 +251,19 @@ class RandomReLU(Features):
     Random features of a shallow network (Rahimi and Recht 2008, Weighted sums of random kitchen sinks), whose inner
     products are near those of an arc-cosine kernel (Cho and Saul 2009). Coordinates have root mean square 1; w is
     normal with variance 1 / m, so that w z has variance 1, and b is normal with variance 1.
-
-    Parameters
-    ----------
-    context : PartContext
-    coordinates : int
-        Number m of principal coordinates, at most d.
-    width : int
-        Number of random features.
     """
 
-    def __init__(
-        self,
-        context: PartContext,
-        *,
-        coordinates: Annotated[int, Bounds(ge=1)] = 64,
-        width: Annotated[int, Bounds(ge=1)] = 1500,
-    ) -> None:
-        super().__init__()
-        coordinates = min(coordinates, context.channels)
+    coordinates: Annotated[int, Bounds(ge=1)] = 64
+    """Number m of principal coordinates, at most d."""
+    width: Annotated[int, Bounds(ge=1)] = 1500
+    """Number of random features."""
+
+    def set_up(self, context: PartContext) -> None:
+        coordinates = min(self.coordinates, context.channels)
         self.axes = PrincipalAxes(context.channels, coordinates)
-        self.projection = nn.Buffer(torch.zeros(coordinates, width))
-        self.offset = nn.Buffer(torch.zeros(width))
-        self.n_features = coordinates + width
+        self.projection = nn.Buffer(torch.zeros(coordinates, self.width))
+        self.offset = nn.Buffer(torch.zeros(self.width))
+        self.n_features = coordinates + self.width
 
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
