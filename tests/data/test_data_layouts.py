@@ -70,6 +70,21 @@ def test_rows_of_subjects_are_told(tmp_path, recwarn, values, left_out):
     assert not any("Subject ID" in str(w.message) for w in recwarn)
 
 
+@pytest.mark.parametrize("above", ["", "# of two sites\n"])
+def test_rows_that_are_taxa_are_told(tmp_path, monkeypatch, recwarn, above):
+    """The line runs as it stands."""
+    monkeypatch.chdir(tmp_path)
+    counts = pd.DataFrame(rng.integers(0, 9, (30, 12)), columns=[f"s{i}" for i in range(12)])
+    table = counts.assign(taxonomy="Root;p__Firmicutes;c__Bacilli").to_csv(sep="\t", index_label="#OTU ID")
+    (tmp_path / "otu.txt").write_text(above + table)
+    load_dataset("otu.txt")
+    (said,) = [str(w.message) for w in recwarn if "rows are taxa, by taxonomy, and columns samples" in str(w.message)]
+    code, _, way = said.partition('python -c "')[2].partition('", and give ')
+    exec(code, {})
+    assert way == "otu_samples.csv --normalization log"
+    np.testing.assert_array_equal(load_dataset("otu_samples.csv", drop=["sample"]).x, counts.to_numpy().T)
+
+
 def test_short_sequences_of_one_length_are_told(tmp_path, recwarn):
     letters = np.array(list("ACDEFGHIKLMNPQRSTVWY"))
     windows = ["".join(row) for row in letters[rng.integers(0, 20, (40, 9))]]

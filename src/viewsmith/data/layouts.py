@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, one_line, quoted, warn
-from viewsmith.data.places import extension_of
+from viewsmith.data.places import extension_of, open_packed
 from viewsmith.data.text_lines import lines_of_text
 from viewsmith.data.unread import Format, command, named, quoted_path, sentence
 
@@ -40,6 +40,40 @@ def refuse_proteins(path: Path, columns: Collection[str]) -> None:
     kinds = [kind for kind in ("LFQ intensity", "Intensity") if any(name.startswith(f"{kind} ") for name in columns)]
     if "Protein IDs" in columns and kinds:
         raise InputError(sentence(path, named("maxquant"), kinds[0]))
+
+
+_TAXA = Format(  # also below lines of comments, without what is said of the taxa
+    "",
+    "import pandas as pd; pd.read_csv({path}, sep={key}, index_col=0).select_dtypes('number').T"
+    ".to_csv({out}, index_label='sample')",
+    suffix="_samples.csv",
+    options=" --normalization log",
+)
+_OF_TAXA = re.compile(r"(?i)#?\W*(otu|asv|feature)[\W_]*ids?|#?taxonomy|lineage|confidence")
+_LINEAGE = re.compile(r"(.*;\s*)?([kdpcofgs]|D_\d)__\w*.*")
+MOST_COMMENTS = 20  # lines above the names of the columns
+
+
+def warn_taxa(frame: Any, source_name: str) -> bool:
+    """Warn of a table of counts whose rows are taxa (OTU, ASV), by the name of a column or lineages; whether so."""
+    named = [str(name) for name in frame.columns if _OF_TAXA.fullmatch(str(name))]
+    samples = [name for name in frame.columns if str(name) not in named]
+    some = frame[samples].head(100)
+    lineages = [name for name in named if frame[name].astype(str).map(_LINEAGE.fullmatch).notna().mean() > 0.5]
+    if not (named and named[0] == str(frame.columns[0])) and not lineages:
+        return False
+    if len(samples) < 3 or not all(some[name].dtype.kind in "iuf" for name in samples):
+        return False
+    path = Path(source_name)
+    way = "exchange rows and columns (.T of a DataFrame)"
+    if (text := lines_of_text(path)) is not None:
+        with open_packed(path) as file:
+            heads = [file.readline().decode("utf-8", "replace") for _ in range(MOST_COMMENTS)]
+        above = next((i for i, line in enumerate(heads) if len(text.split(line)) == frame.shape[1]), 0)
+        key = f"{text.separator!r}" + f", skiprows={above}" * bool(above)
+        way = command(path, _TAXA, key)
+    warn(f"{source_name}: rows are taxa, by {one_line((lineages or named)[0], 40)}, and columns samples: {way}")
+    return True
 
 
 _TIMES = (

@@ -1,6 +1,7 @@
 """Arrays of files of MATLAB: numbers, cell arrays of them, and the fields of structs and arrays of structs."""
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -138,3 +139,16 @@ def _of_hdf5(path: Path) -> Arrays:
         names = [name for name in file if not name.startswith("#")]
         values = {name: value_of(file[name], DEEPEST) for name in names}
     return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+
+def channels_of(numbers: Arrays) -> tuple[np.ndarray, list[str]] | None:
+    """The vectors of the same and largest length, of which there are several, as channels (channels, time), and their
+    names without what all have; None where another array is larger."""
+    longest = max((value.size for value in numbers.values()), default=0)
+    vectors = {name: x for name, x in numbers.items() if x.size == longest and max(x.shape) == longest}
+    if len(vectors) < 2 or not all(re.fullmatch(r"[A-Za-z]\w*", name) for name in vectors):
+        return None
+    parts = [name.split("_") for name in vectors]
+    shared = set(parts[0]).intersection(*parts[1:])
+    names = ["_".join(part for part in each if part not in shared) for each in parts]
+    return np.stack([x.ravel() for x in vectors.values()]), names if all(names) else list(vectors)

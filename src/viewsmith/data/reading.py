@@ -328,7 +328,7 @@ def deep(image: Any) -> str:
     return "more than 8 bits per channel" if image.mode[0] == "I" or "16" in stored else ""
 
 
-_BUILT_IN = """arrays array_folders tables text_tables datasets h5ad cells sequences genbank folders
+_BUILT_IN = """arrays array_folders matlab_folders tables text_tables datasets h5ad cells sequences genbank folders
 instruments signals spectra"""
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN.split()]
 R = TypeVar("R", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError, name_list, pluralize, require, say
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
 from viewsmith.data.hdf5 import Archive, has_arrays
 from viewsmith.data.image_files import ImageFile
-from viewsmith.data.matlab import arrays_of
+from viewsmith.data.matlab import arrays_of, channels_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
 from viewsmith.data.readers.sequences import alphabet_given
@@ -40,6 +40,7 @@ OTHERS = {
     "X": ("data", "images", "fea"),
     "y": ("target", "labels", "label", "gnd", "class"),
 }
+LONG = 1000  # numbers in one column, from which on they are probably a recording
 _SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 
 
@@ -522,7 +523,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         return _of_archive(path, archive, keys, request)
     named = keys.get("X") in large and not (of_spectra and min(large[keys["X"]].shape) == 1 < len(large))
     name = keys["X"] if named else max(large, key=lambda each: _size(large[each]))
-    if len(large) > 1 and keys.get("X") != name:
+    if len(large) > 1 and keys.get("X") != name and channels_of(numbers) is None:
         say(f"{path}: {name} is read, the largest of {name_list(list(large))}")
     x, y = large[name], flat.get(keys.get("y", ""))
     if y is not None and x.ndim > 2 and len(x) != len(y) == x.shape[-1]:
@@ -536,10 +537,19 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
         if rate is None:
             x = x.reshape(len(x), -1) if x.ndim == 3 and x.shape[1] == 1 else x  # rows of structs
             _say_axes(path, x, request)
+            if may_be and x.ndim == 2 and min(x.shape) == 1 and x.size >= LONG:
+                warn(
+                    f"{path}: {name} has {x.size:,} numbers, each taken as a row or feature: --modality series "
+                    "--rate 250 --length 2s takes them as a recording"
+                )
             return read_arrays(path, InMemory({**archive, name: x}), keys | {"X": name}, request)
         say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
-    found = _grouped(recordings_of(x, name, y, rate, str(path)), path, archive, keys, request)
-    return samples_of(found, request, str(path))
+    if y is None and not named and (several := channels_of(numbers)) is not None and len(several[0][0]) == x.size:
+        say(f"{path}: the channels are {name_list(several[1])}")
+        found = [Recording(several[0].astype(np.float32), path.stem, rate, several[1])]
+    else:
+        found = recordings_of(x, name, y, rate, str(path))
+    return samples_of(_grouped(found, path, archive, keys, request), request, str(path))
 
 
 class InMemory(dict[str, np.ndarray]):

@@ -28,7 +28,7 @@ from viewsmith.core.rows import RowSource
 from viewsmith.data import labels
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.label_tables import with_labels
-from viewsmith.data.layouts import refuse_proteins, transposing, warn_rows
+from viewsmith.data.layouts import refuse_proteins, transposing, warn_rows, warn_taxa
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
@@ -129,7 +129,7 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     if not given:
         refuse_proteins(Path(source_name), list(features.columns))
     roles = choose_roles(features, given, source_name)
-    if not given:
+    if not given and not warn_taxa(features, source_name):
         warn_rows(features, roles, source_name)
     _check_genes(features, roles, source_name)
     if request.label is None:
