@@ -188,7 +188,7 @@ def train(
         checkpoint=folder.checkpoint if folder else None,
         checkpoint_every=options.checkpoint_every,
         interruptible=folder is not None,
-        phases=None if few is None else supervised_phases(method, data.x, few, data.device),
+        phases=() if few is None else supervised_phases(method, data.x, few, data.device),
         settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
     )
     tested = plan.facts.symmetries

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -58,45 +58,12 @@ class Callback:
 
 #: Seconds, about, after which several processes ask each other whether to stop.
 AGREE = 1.0
+CPU = torch.device("cpu")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Trainer:
     """Trains a method on scaled rows, in memory or on disk.
-
-    Parameters
-    ----------
-    method : Method
-    seed : int
-        All random streams are derived from it; see `viewsmith.core.tensors`.
-    batch_size : int
-        Samples per step over all processes; at most the number of rows is used.
-    device : torch.device or str
-    precision : {"32", "bf16"}
-        "bf16": forward passes use bfloat16 autocast.
-    replay : bool
-        On a GPU, in one process: steps that launch the same kernels every time (`Update.static`) are replayed as one
-        CUDA graph.
-    compile : bool
-        The network of each update (`Update.network`) is compiled by `torch.compile`, which takes half a minute.
-    callbacks : sequence of Callback
-    minutes : float, optional
-        Stop after this time, including `Method.prepare` and the time before a resume, but take at least one step,
-        unless the preparation alone takes longer.
-    spent : float
-        Seconds of `minutes` that are over when `fit` is called.
-    phases : sequence of Phase, optional
-        The schedule to run. Default: ``method.phases()``.
-    settings : mapping, optional
-        Plain values that describe the training, for loggers.
-    checkpoint : CheckpointFolder, optional
-        Where the state is saved: after some time, after each phase, and when training stops. On a CPU, with the same
-        number of threads, a resumed training equals an uninterrupted one bit for bit.
-    checkpoint_every : float
-        Seconds from one of these checkpoints to the next.
-    interruptible : bool
-        On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. Before the first step,
-        when there is nothing to save, it raises KeyboardInterrupt. A signal that the process already ignores stays
-        ignored, such as SIGINT in background jobs of a shell.
 
     Attributes
     ----------
@@ -112,41 +79,43 @@ class Trainer:
         Mean loss of the last complete epoch, of the first update; NaN before.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        *,
-        seed: int = 0,
-        batch_size: int = 256,
-        device: torch.device | str = "cpu",
-        precision: Literal["32", "bf16"] = "32",
-        replay: bool = True,
-        compile: bool = False,
-        callbacks: Sequence[Callback] = (),
-        minutes: float | None = None,
-        spent: float = 0.0,
-        checkpoint: CheckpointFolder | None = None,
-        checkpoint_every: float = 30.0,
-        interruptible: bool = False,
-        phases: Sequence[Phase] | None = None,
-        settings: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        self.settings = settings
-        self.method, self.seed, self.batch_size = method, seed, batch_size
-        self.device, self.precision = torch.device(device), precision
-        self.replay, self.compile = replay, compile
-        self.callbacks, self.minutes, self.spent = list(callbacks), minutes, spent
+    method: Method = field(kw_only=False)
+    seed: int = 0  #: from which all random streams are derived; see `viewsmith.core.tensors`
+    batch_size: int = 256  #: samples per step over all processes; at most the number of rows is used
+    device: torch.device = CPU  #: or its name
+    precision: Literal["32", "bf16"] = "32"  #: "bf16": forward passes use bfloat16 autocast
+    #: On a GPU, in one process: steps that launch the same kernels every time (`Update.static`) are replayed as one
+    #: CUDA graph.
+    replay: bool = True
+    #: The network of each update (`Update.network`) is compiled by `torch.compile`, which takes half a minute.
+    compile: bool = False
+    callbacks: Sequence[Callback] = ()
+    #: Stop after this time, including `Method.prepare` and the time before a resume, but take at least one step, unless
+    #: the preparation alone takes longer.
+    minutes: float | None = None
+    spent: float = 0.0  #: seconds of `minutes` that are over when `fit` is called
+    #: Where the state is saved: after some time, after each phase, and when training stops. On a CPU, with the same
+    #: number of threads, a resumed training equals an uninterrupted one bit for bit.
+    checkpoint: CheckpointFolder | None = None
+    checkpoint_every: float = 30.0  #: seconds from one of these checkpoints to the next
+    #: On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. Before the first step, when
+    #: there is nothing to save, it raises KeyboardInterrupt. A signal that the process already ignores stays ignored,
+    #: such as SIGINT in background jobs of a shell.
+    interruptible: bool = False
+    phases: Sequence[Phase] = ()  #: the schedule to run; empty: ``method.phases()``
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: plain values that describe the training, for loggers
+
+    def __post_init__(self) -> None:
+        self.device, self.callbacks = torch.device(self.device), list(self.callbacks)
+        self.phases = list(self.phases) or self.method.phases()
         self.prepared = False
-        self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
-        self.interruptible = interruptible
-        self.phases = method.phases() if phases is None else list(phases)
         self.phase_index = self.epoch = self.step = self.steps = 0
         self.seconds = 0.0
         self.loss = float("nan")
         updates.check_continued(self.phases)
-        if compile and not any(update.network for phase in self.phases for update in phase.updates):
+        if self.compile and not any(update.network for phase in self.phases for update in phase.updates):
             raise InputError(
-                f"compile is on, and {type(method).__name__} names no network to compile (Update.network): leave "
+                f"compile is on, and {type(self.method).__name__} names no network to compile (Update.network): leave "
                 "compile out"
             )
         self.running: list[updates.RunningUpdate] = []
