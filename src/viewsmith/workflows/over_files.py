@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -28,47 +29,34 @@ from viewsmith.modalities import detect
 Task = Literal["embed", "locate", "symmetries"]
 
 
+@dataclass(eq=False)
 class OverFiles:
     """A function of a DataFrame with a column ``file``, for the map of an engine: it writes a result for each file.
 
     The result of ``DIR/NAME.parquet`` is ``out/NAME.parquet``. It appears as a whole, or not at all, and a file that
     has one is left out: work that was stopped is resumed with the files that are left, and a file that two workers have
     done has one result.
-
-    Parameters
-    ----------
-    task : {"embed", "locate", "symmetries"}
-        embed: columns ``h0``, ``h1``, ... for each row. locate: a row for each location, ``sample`` is the number of
-        its row. symmetries: a row for each transformation, with its tests on the rows of the file
-        (`viewsmith.evaluation.symmetries.symmetries`).
-    out : path
-        Folder of the results.
-    run : path, optional
-        The run whose model embeds or locates; each process loads it once.
-    column : str, optional
-        The column of the samples: strings of DNA, or nested lists of numbers (images, recordings). Default: the columns
-        that the run was trained on; for symmetries all columns of numbers.
-    keep : sequence of str
-        Columns that are copied to the results of embed and locate, such as a key.
-    threads : int
-        Threads of each process.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        out: str | os.PathLike[str],
-        *,
-        run: str | os.PathLike[str] | None = None,
-        column: str | None = None,
-        keep: Sequence[str] = (),
-        threads: int = 1,
-    ) -> None:
-        check_choice("task", task, Task)
-        if (run is None) != (task == "symmetries"):
-            raise InputError(f"run is {run!r}: {join_names(list(get_args(Task)[:2]))} need a run, symmetries take none")
-        self.task, self.out, self.run = task, Path(out), None if run is None else os.fspath(run)
-        self.column, self.keep, self.threads = column, list(keep), threads
+    #: embed: columns ``h0``, ``h1``, ... for each row. locate: a row for each location, ``sample`` is the number of its
+    #: row. symmetries: a row for each transformation, with its tests on the rows of the file
+    #: (`viewsmith.evaluation.symmetries.symmetries`).
+    task: Task
+    out: Path  #: folder of the results, or its name
+    _: KW_ONLY
+    run: Path | None = None  #: the run whose model embeds or locates; each process loads it once
+    #: The column of the samples: strings of DNA, or nested lists of numbers (images, recordings). Default: the columns
+    #: that the run was trained on; for symmetries all columns of numbers.
+    column: str | None = None
+    keep: Sequence[str] = ()  #: columns that are copied to the results of embed and locate, such as a key
+    threads: int = 1  #: of each process
+
+    def __post_init__(self) -> None:
+        check_choice("task", self.task, Task)
+        if (self.run is None) != (self.task == "symmetries"):
+            need = f"{join_names(list(get_args(Task)[:2]))} need a run, symmetries take none"
+            raise InputError(f"run is {self.run!r}: {need}")
+        self.out, self.keep = Path(self.out), list(self.keep)
 
     def pending(self, files: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
         """The files without a result, in a column ``file``; raises InputError for two files of the same name."""
@@ -151,7 +139,7 @@ _TASKS: dict[str, Callable[[OverFiles, Any], Any]] = {"embed": _embed, "locate":
 
 
 @functools.lru_cache(maxsize=2)
-def model_of(run: str) -> Any:
+def model_of(run: Path) -> Any:
     """The model of a run, which each process loads once."""
     return load(run)
 
@@ -173,6 +161,7 @@ def _stacked(value: Any) -> np.ndarray:
 FILES, FEATURES = "viewsmith.files", "viewsmith.features"
 
 
+@dataclass(eq=False)
 class FitOverFiles:
     """A function of a DataFrame with a column ``file``, for the map of an engine: it sums the moments of their views.
 
@@ -181,33 +170,19 @@ class FitOverFiles:
     one call make one part in `out`, which appears as a whole or not at all. Work that was stopped is resumed with the
     files that are in no part. The result does not depend on the engine or on how files are spread over its workers, up
     to the rounding of sums.
-
-    Parameters
-    ----------
-    run : path
-        A run of linear-contrast.
-    out : path
-        Folder of the parts; each takes 80 p^2 bytes for p reduced features, at most 190 MB.
-    column : str, optional
-        The column of the samples: strings of letters, or nested lists of numbers (images, recordings). Default: the
-        columns that the run was fitted on.
-    drop : sequence of str
-        Columns that are no features, such as a key; only without `column`.
-    threads : int
-        Threads of each process.
     """
 
-    def __init__(
-        self,
-        run: str | os.PathLike[str],
-        out: str | os.PathLike[str],
-        *,
-        column: str | None = None,
-        drop: Sequence[str] = (),
-        threads: int = 1,
-    ) -> None:
-        self.run, self.out = os.fspath(run), Path(out)
-        self.column, self.drop, self.threads = column, list(drop), threads
+    run: Path  #: of linear-contrast
+    out: Path  #: folder of the parts; each takes 80 p^2 bytes for p reduced features, at most 190 MB
+    _: KW_ONLY
+    #: The column of the samples: strings of letters, or nested lists of numbers (images, recordings). Default: the
+    #: columns that the run was fitted on.
+    column: str | None = None
+    drop: Sequence[str] = ()  #: columns that are no features, such as a key; only without `column`
+    threads: int = 1  #: of each process
+
+    def __post_init__(self) -> None:
+        self.out, self.drop = Path(self.out), list(self.drop)
 
     def parts(self) -> dict[Path, list[str]]:
         """The parts, and the names of their files."""
