@@ -26,15 +26,11 @@ class BarlowTwins(Framework):
     """Barlow Twins: correlate each feature with the same feature of the other view, and with no other feature.
 
     There are no negatives, no momentum copies and no state. Correlations are computed over the batch of all processes.
-
-    Parameters
-    ----------
-    off_diagonal_weight : float
-        lambda, weight of the squared correlations between different features, at least 0.
     """
 
     static_step = True
     off_diagonal_weight: Weight = 0.0051
+    """lambda, weight of the squared correlations between different features, at least 0."""
 
     @classmethod
     def build(

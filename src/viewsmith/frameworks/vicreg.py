@@ -29,21 +29,15 @@ class VICReg(Framework):
 
     There are no negatives, no momentum copies and no state. Variances and covariances are computed over the batch of
     all processes.
-
-    Parameters
-    ----------
-    invariance_weight : float
-        lambda, weight of the squared distance between the views, at least 0.
-    variance_weight : float
-        mu, weight of the hinge loss ``max(0, 1 - standard deviation)``, at least 0.
-    covariance_weight : float
-        nu, weight of the squared covariances between features, at least 0.
     """
 
     static_step = True
     invariance_weight: Weight = 25.0
+    """lambda, weight of the squared distance between the views, at least 0."""
     variance_weight: Weight = 25.0
+    """mu, weight of the hinge loss ``max(0, 1 - standard deviation)``, at least 0."""
     covariance_weight: Weight = 1.0
+    """nu, weight of the squared covariances between features, at least 0."""
 
     @classmethod
     def build(

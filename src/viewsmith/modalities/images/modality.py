@@ -180,25 +180,17 @@ def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray
     import torch
 
     pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2)
-    size = (min(side, x.shape[1]), min(side, x.shape[2]))
     # In blocks: floats of all images at once would take several times their memory.
-    found = [torch.nn.functional.adaptive_avg_pool2d(block.float() / scale, size) for block in pixels.split(BLOCK)]
+    found = [_averaged(block.float() / scale, side) for block in pixels.split(BLOCK)]
     return torch.cat(found).flatten(1).double().numpy()
 
 
-def _raw_size(size: Sequence[int]) -> tuple[int, int]:
-    """Height and width of images as raw features, at most `RAW_SIDE` each: a short side stays as it is."""
-    return min(size[0], RAW_SIDE), min(size[1], RAW_SIDE)
-
-
-def _averaged(x: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Images (b, h, w, C) float32 as means of their pixels, of another height and width."""
+def _averaged(x: Tensor, side: int) -> Tensor:
+    """Images (B, C, H, W) as means of their pixels, of at most `side` rows and columns: a short side stays as it is."""
     import torch
 
-    if x.shape[1:3] == size:
-        return x
-    pixels = torch.from_numpy(x).permute(0, 3, 1, 2)
-    return torch.nn.functional.adaptive_avg_pool2d(pixels, size).permute(0, 2, 3, 1).numpy()
+    size = min(x.shape[2], side), min(x.shape[3], side)
+    return x if size == x.shape[2:] else torch.nn.functional.adaptive_avg_pool2d(x, size)
 
 
 def _check_type(dtype: Any, row_shape: Sequence[int] | None, estimator: Any) -> None:
@@ -354,15 +346,18 @@ class Images(Modality):
         return sigma * layer.scale[:, None, None]
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        import torch
+
         plain, channels = not hasattr(layer, "dtype"), self.channels(rows.shape[1:])
         low, span = (0, 255) if plain else (layer.low.cpu().numpy(), layer.span.cpu().numpy())
         name = "pixels / 255" if plain else "pixels in the range of their channel"
-        height, width = size = _raw_size(rows.shape[1:3])
+        height, width = (min(size, RAW_SIDE) for size in rows.shape[1:3])
         found = np.empty((len(rows), height, width, channels), np.float32)
         for start in range(0, len(rows), BLOCK):
             block = rows[start : start + BLOCK].reshape(-1, *rows.shape[1:3], channels).astype(np.float32)
-            found[start : start + BLOCK] = (_averaged(block, size) - low) / span
-        name += f", averaged to {height} x {width}" if size != rows.shape[1:3] else ""
+            averaged = _averaged(torch.from_numpy(block).permute(0, 3, 1, 2), RAW_SIDE).permute(0, 2, 3, 1)
+            found[start : start + BLOCK] = (averaged.numpy() - low) / span
+        name += f", averaged to {height} x {width}" if (height, width) != rows.shape[1:3] else ""
         return {name: found.reshape(len(rows), -1)}
 
     def drawn(self, samples: np.ndarray) -> np.ndarray:
@@ -412,10 +407,7 @@ class Images(Modality):
         return [(_small_pixels(samples, scale=scale), _small_pixels(transformed, scale=scale))]
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        import torch
-
-        size = _raw_size(x.shape[2:])
-        return (x if size == x.shape[2:] else torch.nn.functional.adaptive_avg_pool2d(x, size)).flatten(1)
+        return _averaged(x, RAW_SIDE).flatten(1)
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> PixelLatents:
         from viewsmith.modalities.images.pixels import PixelLatents
