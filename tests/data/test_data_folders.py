@@ -12,6 +12,7 @@ from refusals import refusal
 from viewsmith.core import rows as core_rows
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
+from viewsmith.data.any_size import read_samples
 from viewsmith.data.places import INSTRUMENTS
 from viewsmith.data.readers import folders
 from viewsmith.modalities.images.modality import image_rows
@@ -265,10 +266,6 @@ def sixteen_bit_color(path):
 @pytest.mark.parametrize(
     ("name", "image", "options", "part"),
     [
-        ("rgba.png", Image.fromarray(pixels(6, 5, 4)), {}, "has transparency (mode RGBA), expected gray or RGB; paste"),
-        ("la.png", Image.fromarray(pixels(6, 5, 2), mode="LA"), {}, "has transparency (mode LA)"),
-        ("key.png", Image.fromarray(pixels(6, 5, 3)), {"transparency": (1, 2, 3)}, "has transparency (mode RGB)"),
-        ("p.png", Image.fromarray(pixels(6, 5, 3)).quantize(8), {"transparency": 3}, "has transparency (mode P)"),
         ("deep.png", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "more than 8 bits per channel"),
         (
             "deep.tif",
@@ -277,7 +274,7 @@ def sixteen_bit_color(path):
             "and 0.png 8 bits: expected files of one depth",
         ),
         ("float.tiff", Image.fromarray(pixels(6, 5) / np.float32(255)), {}, "floating-point values"),
-        ("ink.jpg", Image.fromarray(pixels(6, 5, 4), mode="CMYK"), {}, "has the color mode CMYK"),
+        ("lab.tif", Image.fromarray(pixels(6, 5, 3), mode="LAB"), {}, "has the color mode LAB"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -297,6 +294,49 @@ def test_an_alpha_channel_without_transparency_is_left_out(put, folder):
     put("a.png", Image.fromarray(gray).convert("LA"))
     put("b.png", Image.fromarray(gray))
     np.testing.assert_array_equal(load_dataset(folder).x, [gray[..., None], gray[..., None]])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_transparent_pixels_are_white_and_inks_are_colors(put, folder):
+    see_through, color, gray = pixels(6, 5, 4), pixels(6, 5, 3), pixels(6, 5, 2)
+    see_through[0, :, 3], see_through[1:, :, 3] = 0, 255
+    gray[0, :, 1], gray[1:, :, 1] = 0, 255
+    put("0.png", Image.fromarray(see_through))
+    put("1.png", color, transparency=tuple(int(v) for v in color[2, 2]))
+    put("2.png", Image.fromarray(gray, mode="LA"))
+    put("3.jpg", Image.fromarray(np.full((6, 5, 4), (0, 0, 255, 0), np.uint8), mode="CMYK"))
+    x = load_dataset(folder).x
+    assert (x[0, 0] == 255).all() and (x[1, 2, 2] == 255).all() and (x[2, 0] == 255).all()
+    np.testing.assert_array_equal(x[0, 1:], see_through[1:, :, :3])
+    np.testing.assert_array_equal(x[2, 1:, :, 1], gray[1:, :, 0])
+    assert abs(x[3].astype(int) - (255, 255, 0)).max() < 20  # yellow
+    np.testing.assert_array_equal(read_samples(folder).rows.read(0, None), x[0])
+
+
+def test_all_files_that_cannot_be_read_are_named_at_once(put, folder):
+    for i in range(6):
+        put(f"{i}.png", pixels(32, 32))
+    for i in (1, 3, 4):
+        (folder / f"{i}.png").write_bytes(b"<html>")
+    assert (
+        "1.png as an image" in (said := refusal(load_dataset, folder)) and "2 further files of 6: 3.png, 4.png" in said
+    )
+    for i in (1, 3, 4):
+        put(f"{i}.png", pixels(32, 32))
+    for i in (2, 5):
+        content = (folder / f"{i}.png").read_bytes()
+        (folder / f"{i}.png").write_bytes(content[: len(content) // 2])
+    assert "2.png as an image" in (said := refusal(load_dataset, folder)) and "1 further file of 4: 5.png" in said
+
+
+@pytest.mark.parametrize("names", [("Training", "Testing"), ("train2017", "val2017"), ("train_images", "test_images")])
+def test_folders_of_a_split_under_other_names(put, folder, names):
+    for name, n in zip(names, (3, 2), strict=True):
+        for i in range(n):
+            put(f"{name}/{i}.png")
+    with warnings.catch_warnings(action="ignore"):  # that the validation is for testing
+        data = load_dataset(folder)
+    assert data.split == "given" and len(data.train_index) == 3 and len(data.test_index) == 2 and data.y is None
 
 
 def test_colors_of_16_bits_are_refused(put, folder):

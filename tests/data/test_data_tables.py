@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import sys
+import warnings
 from zipfile import ZipFile
 
 import numpy as np
@@ -437,3 +438,14 @@ def test_columns_of_pixels_are_images(tmp_path, capsys):
     np.testing.assert_array_equal(load_dataset(tmp_path / "b.csv", schema=data.schema).x, data.x)
     message = refusal(load_dataset, tmp_path / "a.csv", modality="images")
     assert "it has 17 columns; is one of them the label? --label COLUMN" in message
+
+
+def test_names_of_image_files_are_not_opened_and_it_is_said(tmp_path):
+    frame = pd.DataFrame(
+        {"path": [f"img/{i}.JPG" for i in range(30)], "age": rng.normal(size=30), "size": rng.normal(size=30)}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.warns(UserWarning, match="path has names of image files, which are not opened: --modality images"):
+        refusal(load_dataset, tmp_path / "a.csv")  # it is text
+    with warnings.catch_warnings(action="error"):
+        assert load_dataset(tmp_path / "a.csv", drop=["path"]).x.shape == (30, 2)

@@ -18,7 +18,7 @@ from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.image_files import channels_joined, is_deep, stack_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, extension_of
-from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
+from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color, on_white
 from viewsmith.data.reading import by_ending, find_reader, is_table, reading
 from viewsmith.data.recordings import SOUNDS
 from viewsmith.data.sources import load_dataset
@@ -326,7 +326,7 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if size is not None:
                 image.draft("RGB" if color else "L", (max(size), max(size)))
-            upright = ImageOps.exif_transpose(image).convert("RGB" if color else "L")
+            upright = on_white(ImageOps.exif_transpose(image), "RGB" if color else "L")
         if size is not None and upright.size != size[::-1]:
             smaller = size[0] <= upright.size[1]
             upright = upright.resize(size[::-1], Image.Resampling.BOX if smaller else Image.Resampling.BICUBIC)

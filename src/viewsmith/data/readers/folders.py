@@ -7,8 +7,9 @@ import hashlib
 import json
 import math
 import os
+import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,8 @@ def _digest(source: Path, files: list[Path]) -> str:
 
 
 READ = (*SUFFIXES, *ARRAYS)  # endings of the files of images in folders
+#: Training and Testing, train2017 and val2017, train_set: folders of a split as train, test and val.
+SPLITS = re.compile(r"^(train|test|val|valid)(?:ing|idation)?(?:[ _-]?(?:set|data|images|\d{4}))?$")
 _LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*.png, or FOLDER/*.png"
 
 
@@ -207,6 +210,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     )
 
 
+LISTED = 20  # files that cannot be read, which are named
 LOOKED_AT, SMALL = 8, 64  # files in color before all are read as gray, and about their pixels of a side if JPEG
 LARGE = 512  # pixels of a side, from which on a whole image is rarely one sample, and takes seconds
 
@@ -310,7 +314,7 @@ def _pixels(
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:
     """All images in a folder, and the number of train images if there are folders train and test."""
-    folders = {folder.name.lower(): folder for folder in _entries(root)[1]}
+    folders = {SPLITS.sub(r"\1", folder.name.lower()): folder for folder in _entries(root)[1]}
     validation = next((folders[name] for name in VALIDATION if name in folders), None)
     if validation is not None and "train" in folders:
         taken = "left out: the split is that of train and test" if "test" in folders else "taken for the test split"
@@ -419,15 +423,20 @@ def check_headers(
     """Shape of the pixels of all files, (n, H, W, 1 or 3), and the side to which they are resized (`common_side`)."""
     from PIL import Image
 
-    sizes = []
-    for file in files:
+    sizes: list[tuple[int, int]] = []
+
+    def look(file: Path) -> None:
+        nonlocal color
         with reading(str(file), "an image"), Image.open(file) as image:
             color = is_color(image, file, files) or color
             rotated = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
-            sizes.append(image.size[::-1] if rotated else image.size)
-        if min(sizes[-1]) < SMALLEST_SIDE:
+            size = image.size[::-1] if rotated else image.size
+        if min(size) < SMALLEST_SIDE:
             least = f"{SMALLEST_SIDE} x {SMALLEST_SIDE}"
-            raise InputError(f"{file} has {size_of(sizes[-1][::-1])}, expected at least {least}; leave it out")
+            raise InputError(f"{file} has {size_of(size[::-1])}, expected at least {least}; leave it out")
+        sizes.append(size)
+
+    _raise_all(files, look)
     if side is None:
         side = common_side([(height, width) for width, height in sizes], source_name, fitted=fitted)
     width, height = sizes[0] if side is None else (side, side)
@@ -438,10 +447,34 @@ def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iter
     """Pixels of each file, uint8 (H, W, 1 or 3)."""
     from PIL import Image
 
-    for file in files:
+    def decode(file: Path) -> np.ndarray:
         with reading(str(file), "an image"), Image.open(file) as image:
-            pixels = _decode(image, "RGB" if shape[3] == 3 else "L", side)
+            return _decode(image, "RGB" if shape[3] == 3 else "L", side)
+
+    for number, file in enumerate(files):
+        try:
+            pixels = decode(file)
+        except InputError:
+            _raise_all(files[number:], decode)
+            raise
         yield pixels.reshape(shape[1:])
+
+
+def _raise_all(files: Sequence[Path], look: Callable[[Path], object]) -> None:
+    """Look at all files, and raise the first InputError, with the names of further files that have one."""
+    first, others = None, []
+    for file in files:
+        try:
+            look(file)
+        except InputError as error:
+            if first is not None:
+                others.append(file.name)
+            first = first or error
+    if first is not None and others:
+        more = f"{pluralize(len(others), 'further file')} of {len(files):,}"
+        raise InputError(f"{first}; so it is with {more}: {name_list(others, LISTED)}") from first
+    if first is not None:
+        raise first
 
 
 class _InColor(Exception):
@@ -456,7 +489,7 @@ def _decoded_gray(files: list[Path], shape: tuple[int, ...], side: int | None) -
     for file in files[:: -(-len(files) // LOOKED_AT)]:
         with reading(str(file), "an image"), Image.open(file) as image:
             image.draft("RGB", (SMALL, SMALL))
-            pixels = np.asarray(image.convert("RGB"))
+            pixels = np.asarray(on_white(image, "RGB"))
         _check_gray(pixels)
     for pixels in decoded(files, shape, side):
         _check_gray(pixels)
@@ -481,16 +514,28 @@ def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
         raise InputError(f"{file} has {pluralize(planes, 'frame')}, expected one; save a single frame as an image")
     if wide := deep(image):
         raise InputError(f"{file} has {wide}, and {files[0].name} 8 bits: expected files of one depth")
-    # Many programs write an alpha channel without a transparent pixel.
-    opaque = image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == Images.samples.high
-    if image.has_transparency_data and not opaque:
+    alpha = image.mode in ("LA", "RGBA") and image.format == "TIFF"  # which may be a channel like the others
+    if alpha and image.getchannel("A").getextrema()[0] < Images.samples.high:
         raise InputError(
             f"{file} has transparency (mode {image.mode}), expected gray or RGB; paste it on a background and save it "
-            "again"
+            "again, or if it is a channel: --axes YXC"
         )
-    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+    if image.mode not in (*GRAY, *COLORED):
         raise InputError(f"{file} has the color mode {image.mode}, expected gray or RGB; convert it to RGB")
-    return image.mode in ("P", "RGB", "RGBA")
+    return image.mode in COLORED
+
+
+GRAY, COLORED = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # modes of Pillow
+
+
+def on_white(image: Any, mode: str) -> Any:
+    """An image of Pillow in gray (L) or in color (RGB), whose transparent pixels are put on white."""
+    from PIL import Image
+
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image if image.mode == mode else image.convert(mode)  # which would copy
 
 
 def _is_photo(image: ImageFile) -> bool:
@@ -508,7 +553,7 @@ def _decode(image: ImageFile, mode: str, side: int | None) -> np.ndarray:
         image.draft(mode, (width, height))
     rotated = _is_photo(image) and image.getexif().get(0x0112, 1) > 1
     upright: Any = ImageOps.exif_transpose(image) if rotated else image
-    pixels = upright if upright.mode == mode else upright.convert(mode)  # which would copy
+    pixels = on_white(upright, mode)
     if side is not None:
         width, height = pixels.size
         square = min(width, height)

@@ -372,6 +372,20 @@ def _say_pixels(frame: pd.DataFrame, request: DataOptions, source_name: str) -> 
         say(f"{source_name}: its {len(pixels):,} pixels are columns; images of {side} x {side}: --modality images")
 
 
+def _warn_images(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
+    """Warn of a column with names of image files, which a table does not open."""
+    if request.modality is request.schema is None:
+        for name in frame.select_dtypes(exclude="number").columns:
+            texts = frame[name].astype(str).str.lower()
+            if name not in (request.label, *request.drop) and len(frame) and texts.str.endswith(SUFFIXES).all():
+                warn(
+                    f"{source_name}: {one_line(str(name), 40)} has names of image files, which are not opened: "
+                    "--modality images reads those in the folder of the table; of another folder: give that, with "
+                    f"--labels {source_name} --label COLUMN"
+                )
+                return
+
+
 def _warn_points(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
     """Say that columns are the points of spectra or recordings, which a table takes for features without an order."""
     new = request.modality is request.schema is None
@@ -398,6 +412,7 @@ def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         return _rows_by_schema(frame, request, source_name)
     _say_pixels(frame, request, source_name)
     _warn_points(frame, request, source_name)
+    _warn_images(frame, request, source_name)
     dropped = [name for name, role in given_roles(request).items() if role == "drop"]
     request = dataclasses.replace(request, drop=tuple(dict.fromkeys([*request.drop, *dropped])))
     _check_options(frame, request, source_name)
