@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from test_data_unread import advised
 
+from refusals import refusal
 from viewsmith.data import load_dataset
 
 rng = np.random.default_rng(0)
@@ -68,6 +69,24 @@ def test_rows_of_subjects_are_told(tmp_path, recwarn, values, left_out):
     frame.iloc[::8].to_csv(tmp_path / "t.csv", index=False)
     load_dataset(tmp_path / "t.csv", columns={"a": "numeric"})
     assert not any("Subject ID" in str(w.message) for w in recwarn)
+
+
+def test_moments_in_two_columns_are_told(tmp_path, monkeypatch):
+    """The line runs as it stands; cells of text that are mostly numbers tell no recordings."""
+    monkeypatch.chdir(tmp_path)
+    at = pd.Series(pd.date_range("2006-12-16 17:24", periods=2000, freq="min"))
+    power = pd.Series(rng.normal(size=2000).round(1).astype(str)).where(np.arange(2000) % 90 > 0, "none")
+    frame = pd.DataFrame({"Date": at.dt.strftime("%d/%m/%Y"), "Time": at.dt.strftime("%H:%M:%S"), "v": range(2000)})
+    frame.assign(power=power).to_csv("house.txt", sep=";", index=False)
+    message = refusal(load_dataset, "house.txt", modality="series", length="1h")
+    assert "house.txt has the moments of its rows in two columns, Date and Time: " in message
+    code, _, way = message.partition('python -c "')[2].partition('", and give ')
+    exec(code, {})
+    assert way == "house_moments.csv --modality series --time moment"
+    data = load_dataset("house_moments.csv", modality="series", time="moment", length="1h", drop=["power"])
+    assert data.x.shape == (33, 1, 60) and data.x[1, 0, 0] == 60
+    frame.drop(columns="Time").assign(power=power, Date=at).to_csv("at.csv", index=False)
+    assert "(--time Date);" in refusal(load_dataset, "at.csv", modality="series", length="1h")
 
 
 @pytest.mark.parametrize("above", ["", "# of two sites\n"])

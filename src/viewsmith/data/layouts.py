@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, one_line, quoted, warn
-from viewsmith.data.places import extension_of, open_packed
+from viewsmith.data.places import TEXT_TABLES, extension_of, open_packed
 from viewsmith.data.text_lines import lines_of_text
 from viewsmith.data.unread import Format, command, named, quoted_path, sentence
 
@@ -276,8 +276,10 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
                 f"(--time {quoted(found[0])} --id {quoted(found[1])})"
             )
         return
+    _refuse_split_times(path, frame, names)
     text = [name for name in names if frame[name].dtype.kind not in "biuf"]
-    ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
+    ids = [name for name in names if name not in times and 1 < frame[name].nunique() <= len(frame) / LEAST_EVENTS]
+    ids = [name for name in ids if name not in text or not _numeric(frame[name])]
     named = [name for name in ids if re.search("(?i)id$|user|subject|patient|person|session|trial|record|series", name)]
     ids = named or [name for name in ids if name in text]
     flags = f"--time {quoted(one_line(times[0], 40))}" + (f" --id {quoted(one_line(ids[0], 40))}" if ids else "")
@@ -285,6 +287,38 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
         f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
         f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {quoted(times[0])})"
     )
+
+
+_JOINED = Format(
+    "",
+    "import pandas as pd; d = pd.read_csv({path}, sep=SEP); d.insert(0, 'moment', pd.to_datetime(d.pop('DATE')"
+    ".astype(str) + ' ' + d.pop('CLOCK').astype(str), dayfirst={key})); d.to_csv({out}, index=False)",
+    suffix="_moments.csv",
+    options=" --modality series --time moment",
+)
+
+
+def _refuse_split_times(path: Path, frame: Any, names: Sequence[str]) -> None:
+    """Raise InputError for a table with a column of days and one of times of day, with the line that joins them."""
+    clock = next(
+        (n for n in names if frame[n].astype(str).str.fullmatch(r"\s*\d?\d:\d\d(:\d\d(\.\d+)?)?\s*").all()), None
+    )
+    date = next((n for n in names if frame[n].astype(str).str.fullmatch(r"\s*\d+[-/.]\d+[-/.]\d+\s*").all()), None)
+    text = lines_of_text(path) if clock and date and extension_of(path).lower() in TEXT_TABLES else None
+    if clock is None or date is None or frame[date].is_unique:
+        return
+    way = "join them to one (pandas.to_datetime), and give it as --time"
+    if text is not None and quoted_path(clock) == f"'{clock}'" and quoted_path(date) == f"'{date}'":
+        code = _JOINED.code.replace("SEP", repr(text.separator)).replace("DATE", date).replace("CLOCK", clock)
+        way = command(path, replace(_JOINED, code=code), str(not frame[date].astype(str).str.match(r"\s*\d{4}").any()))
+    raise InputError(f"{path} has the moments of its rows in two columns, {date} and {clock}: {way}")
+
+
+def _numeric(column: Any) -> bool:
+    """Whether most cells of a text column are numbers."""
+    import pandas as pd
+
+    return bool(pd.to_numeric(column, errors="coerce").notna().mean() > 0.5)
 
 
 _MATRICES = Format(  # at the points of the first axis, with the name of each folder, and its part before a number

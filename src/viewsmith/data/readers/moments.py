@@ -1,17 +1,20 @@
 """Recordings of tables: a row for each recording, or for each moment, also of each channel at each moment."""
 
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, say, suggest, warn
-from viewsmith.data.layouts import channel_column, warn_like_labels
+from viewsmith.data.layouts import channel_column, refuse_table_of_recordings, warn_like_labels
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
 from viewsmith.data.recordings import SOUNDS, Recording, points_of, samples_of
 
+WHOLE = (".xlsx", ".feather", ".arrow", ".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3")  # of which no part is read
 FEWEST_POINTS = 8  # of a recording in a row of a table
 #: Steps of time that differ by less than the first are equal; by less than the second, as months do, they are in order.
 EQUAL, ALIKE = 0.05, 0.2
@@ -30,6 +33,8 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
             raise InputError(f"{source_name} has no column {one_line(column, 60)!r}, given as {option}; {hint}")
     left_out = (request.schema or {}).get("drop", request.drop)
     frame = frame.drop(columns=[column for column in left_out if column in frame.columns])
+    if request.schema is time is name is None and extension_of(Path(source_name)).lower() in WHOLE:
+        refuse_table_of_recordings(Path(source_name), frame.drop(columns=[c for c in (label, group) if c in frame]))
     others = [column for column in frame.columns if column not in options.values()]
     text = [column for column in others if frame[column].dtype.kind not in "biuf"]
     # A row is a moment if it is said, or if windows have more points than there are columns.

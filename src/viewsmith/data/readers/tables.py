@@ -29,6 +29,7 @@ from viewsmith.data import labels
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.label_tables import with_labels
 from viewsmith.data.layouts import refuse_proteins, transposing, warn_rows, warn_taxa
+from viewsmith.data.marks import with_numbers
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
@@ -324,6 +325,7 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
 
 def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """What is read of a table, by the options."""
+    frame = with_numbers(frame, source_name)
     if request.labels is not None and request.modality not in ("series", "images"):
         frame, key = with_labels(frame, request, source_name)
         if request.schema is None and key not in {*request.drop, *request.one_hot, *(request.columns or {})}:

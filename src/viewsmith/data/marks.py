@@ -1,0 +1,69 @@
+"""What tables have in place of numbers: a first row of units, and marks of missing values."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from viewsmith.core.errors import name_list, one_line, pluralize, say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARKS = ("?", ".", "-", "--", "*")  # of missing values, as UCI, SAS and others write them
+FEWEST = 5  # numbers below units
+SOME = 1000  # cells that are looked at first
+
+
+def with_numbers(frame: "pd.DataFrame", source_name: str) -> "pd.DataFrame":
+    """A table without a first row of units, and with columns of numbers and `MARKS` as numbers, which is said."""
+    import pandas as pd
+
+    texts = [place for place, dtype in enumerate(frame.dtypes) if pd.api.types.is_string_dtype(dtype)]
+    if not texts or len(frame) <= FEWEST:
+        return frame
+    units = {} if _has_number(frame, texts) else {place: frame.iloc[0, place] for place in texts}
+    units = {place: unit for place, unit in units.items() if isinstance(unit, str) and unit.strip() not in MARKS}
+    found: dict[int, pd.Series] = {}
+    for place in texts:
+        column = frame.iloc[1:, place] if place in units else frame.iloc[:, place]
+        if (numbers := _numbers(column)) is not None:
+            found[place] = numbers
+    below = {place: unit.strip() for place, unit in units.items() if place in found}
+    if below:  # then the other columns are without that row, too
+        found = {place: numbers.iloc[-len(frame) + 1 :] for place, numbers in found.items()}
+        said = name_list(list(dict.fromkeys(one_line(unit, 20) for unit in below.values())))
+        say(f"{source_name}: the first row has units ({said}), and is left out")
+        frame = frame.iloc[1:]
+    changed = frame.copy(deep=False)
+    marked = [place for place, numbers in found.items() if numbers.isna().sum() > frame.iloc[:, place].isna().sum()]
+    for place, numbers in found.items():
+        if place in below or place in marked:
+            changed.isetitem(place, numbers)
+    if marked:
+        count = sum(int(found[place].isna().sum() - frame.iloc[:, place].isna().sum()) for place in marked)
+        cells = frame.iloc[:, marked[0]]
+        mark = cells[found[marked[0]].isna() & cells.notna()].iloc[0]
+        names = name_list([str(frame.columns[place]) for place in marked])
+        say(f"{source_name}: {pluralize(count, 'cell')} of {names} without a number ({mark!r}), taken as missing")
+    return changed.reset_index(drop=True) if below else changed
+
+
+def _has_number(frame: "pd.DataFrame", texts: list[int]) -> bool:
+    """Whether the first row has a number anywhere."""
+    import pandas as pd
+
+    others = np.setdiff1d(np.arange(frame.shape[1]), texts)
+    first = frame.iloc[0, texts]
+    return bool(frame.iloc[:1, others].notna().to_numpy().any() or pd.to_numeric(first, errors="coerce").notna().any())
+
+
+def _numbers(column: "pd.Series") -> "pd.Series | None":
+    """A text column as numbers, if its cells are these or marks of missing values; None for another."""
+    import pandas as pd
+
+    for cells in (column.iloc[:SOME], column):
+        numbers = pd.to_numeric(cells, errors="coerce")
+        others = cells[numbers.isna() & cells.notna()]
+        if not others.astype(str).str.strip().isin(MARKS).all():
+            return None
+    return numbers if numbers.notna().sum() >= max(FEWEST, len(others)) else None

@@ -1,0 +1,48 @@
+"""Rows of units below the names of columns, and marks of missing values in columns of numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def table():
+    x = pd.DataFrame(rng.normal(size=(40, 3)).round(3), columns=["Na", "K", "weight"])
+    return x.assign(who=list("ab") * 20)
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+def test_a_row_of_units_is_left_out(tmp_path, table, capsys, ending):
+    units = pd.DataFrame([["mmol/l", "mmol/l", "kg", ""]], columns=table.columns)
+    file = tmp_path / f"t.{ending}"
+    write = {"csv": pd.DataFrame.to_csv, "xlsx": pd.DataFrame.to_excel}[ending]
+    write(pd.concat([units, table]), file, index=False)
+    data = load_dataset(file, label="who")
+    assert "the first row has units (mmol/l, kg), and is left out" in capsys.readouterr().err
+    np.testing.assert_allclose(data.x, table[["Na", "K", "weight"]], rtol=1e-6)
+    assert data.y.tolist() == table.who.tolist()
+    np.testing.assert_array_equal(load_dataset(file, schema=data.schema).x, data.x)
+    recording = load_dataset(file, modality="series", length=10, drop=["who"])
+    np.testing.assert_array_equal(recording.x[0].T, data.x[:10])
+
+
+@pytest.mark.parametrize("mark", ["?", ".", " ?", "--"])
+def test_marks_of_missing_values(tmp_path, table, capsys, mark):
+    marked = table.assign(K=table.K.astype(str).where(np.arange(40) % 9 > 0, mark))
+    marked.to_csv(tmp_path / "t.csv", index=False)
+    data = load_dataset(tmp_path / "t.csv", label="who", impute="median")
+    said = f"5 cells of K without a number ({mark!r}), taken as missing"
+    assert said in capsys.readouterr().err and data.x.shape == (40, 3)
+    whole = load_dataset(tmp_path / "t.csv", label="who")
+    assert whole.x.shape == (40, 4)  # with an indicator
+    np.testing.assert_array_equal(load_dataset(tmp_path / "t.csv", schema=whole.schema, table=whole.x.table).x, whole.x)
+    # Among categories it is one of them; other cells are refused.
+    table.assign(who=np.where(np.arange(40) % 7, table.who, "?")).to_csv(tmp_path / "c.csv", index=False)
+    assert load_dataset(tmp_path / "c.csv").x.shape == (40, 7)
+    table.assign(K=table.K.astype(str).where(np.arange(40) > 0, "5x")).to_csv(tmp_path / "t.csv", index=False)
+    assert "5x" in refusal(load_dataset, tmp_path / "t.csv")
