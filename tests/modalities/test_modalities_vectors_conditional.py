@@ -117,4 +117,4 @@ def test_refusals():
     with pytest.raises(RuntimeError, match=r"call prepare\(rows\) first"):
         maker(correlated(3))
     assert "rows of shape (5,), expected (8,)" in refusal(maker.prepare, torch.zeros(10, 5))
-    assert "corruption rate is 1.5, expected a number from 0 to 1" in refusal(ConditionalCorruption, D, 1.5)
+    assert "rate is 1.5, expected a number from 0 to 1" in refusal(ConditionalCorruption, D, 1.5)

@@ -494,12 +494,13 @@ def entries_of(cls: type) -> dict[str, str]:
 
 
 def with_parameters(cls: type, text: str) -> str:
-    """The documentation of a class, with a section of its documented attributes, if it has any, before all others."""
+    """The documentation of a class, with its documented attributes, if it has any, among or as its parameters."""
     if not (documented := entries_of(cls)):
         return text
-    text, *others = re.split(r"\n\n(?=[A-Z][a-z]+\n---)", inspect.cleandoc(text), maxsplit=1)
-    listed = "".join(documented.values()).rstrip()
-    return wrapped("\n\n".join([text, f"Parameters\n----------\n{listed}", *others]) + "\n")
+    text, *sections = re.split(r"\n\n(?=[A-Z][a-z]+\n---)", inspect.cleandoc(text))
+    given = sections.pop(0) if sections and sections[0].startswith("Parameters") else "Parameters\n----------"
+    listed = f"{given}\n{''.join(documented.values()).rstrip()}"
+    return wrapped("\n\n".join([text, listed, *sections]) + "\n")
 
 
 def declare(function: Callable[..., Any], cls: type) -> None:

@@ -202,6 +202,8 @@ class PredictorFramework(Framework):
     #: Widths of head and predictor of small encoders.
     small_dims: ClassVar[tuple[tuple[int, ...], tuple[int, ...]]] = ((512, 256), (512,))
     separate_batch_norm: bool = False
+    """Pass first and second views through the networks separately, each with its own BatchNorm statistics, as in the
+    authors' program. Otherwise both views share one pass."""
     momentum: float  # an option of frameworks that predict copies
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:

@@ -32,11 +32,6 @@ class BYOL(PredictorFramework):
     ----------
     predictor : nn.Module
         Projections to predictions (B, d).
-    momentum : float
-        Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine.
-    separate_batch_norm : bool
-        Pass first and second views through the networks separately, each with its own BatchNorm statistics, as in the
-        authors' program. Otherwise both views share one pass.
 
     Attributes
     ----------
@@ -46,6 +41,7 @@ class BYOL(PredictorFramework):
 
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     momentum: Fraction = 0.996
+    """Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine."""
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions)."""

@@ -39,20 +39,14 @@ class DINO(Framework):
     ----------
     out_dim : int
         K, width of the last layer. Its inputs and its weight rows are normalized to length 1.
-    temperature : float
-        tau_s of the student.
     teacher_temperature : float
         tau_t of the teacher after the warm-up.
     first_teacher_temperature : float
         tau_t at the start; it changes linearly during the warm-up.
     warmup : float
         Length of the warm-up as a fraction of the training, 0 to 1.
-    momentum : float
-        Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine.
     center_momentum : float
         Momentum of the center, 0 to 1.
-    teacher_output : bool
-        Use the teacher after training (`output_networks`), as in the paper, instead of the student.
     width : int, optional
         d. Default: ``head.n_components``.
 
@@ -69,8 +63,11 @@ class DINO(Framework):
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "last_layer"}
 
     temperature: Positive = 0.1
+    """tau_s of the student."""
     momentum: Fraction = 0.996
+    """Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine."""
     teacher_output: bool = False
+    """Use the teacher after training (`output_networks`), as in the paper, instead of the student."""
 
     def __init__(
         self,

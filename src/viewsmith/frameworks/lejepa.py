@@ -41,13 +41,6 @@ class LeJEPA(Framework):
 
     Parameters
     ----------
-    sigreg_weight : float
-        lambda, weight of SIGReg, 0 to 1; the weight of the prediction is 1 - lambda. SIGReg grows with the batch size:
-        halve its weight if you double the batch size.
-    n_slices : int
-        Number of directions in each step.
-    n_knots : int
-        Number of points at which characteristic functions are compared, at least 2.
     seed : int, optional
         Seed of the directions. Default: drawn from torch's global generator, as initial weights are.
 
@@ -58,8 +51,12 @@ class LeJEPA(Framework):
     """
 
     sigreg_weight: Fraction = 0.05
+    """lambda, weight of SIGReg, 0 to 1; the weight of the prediction is 1 - lambda. SIGReg grows with the batch size:
+    halve its weight if you double the batch size."""
     n_slices: Annotated[int, Bounds(ge=1)] = 1024
+    """Number of directions in each step."""
     n_knots: Annotated[int, Bounds(ge=2)] = 17
+    """Number of points at which characteristic functions are compared, at least 2."""
 
     def __init__(self, encoder: nn.Module, head: nn.Module, *, seed: int | None = None, **options: Any) -> None:
         super().__init__(encoder, head, **options)

@@ -35,10 +35,6 @@ class MoCo(base.Framework):
     ----------
     queue : int
         K, number of keys in the queue; at least the batch of all processes.
-    temperature : float
-        tau.
-    momentum : float
-        Momentum of the copies, 0 to 1, constant.
     width : int, optional
         d. Default: ``head.n_components``.
     generator : torch.Generator, optional
@@ -58,7 +54,9 @@ class MoCo(base.Framework):
 
     largest_queue = 65_536
     temperature: Positive = 0.2
+    """tau."""
     momentum: Fraction = 0.999
+    """Momentum of the copies, 0 to 1, constant."""
 
     def __init__(
         self,

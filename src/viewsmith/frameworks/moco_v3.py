@@ -34,10 +34,8 @@ class MoCoV3(PredictorFramework):
 
     Parameters
     ----------
-    predictor, momentum, separate_batch_norm
+    predictor, momentum
         As in `BYOL`.
-    temperature : float
-        tau; the paper uses 1 for ResNets, 0.2 for vision transformers.
 
     Attributes
     ----------
@@ -47,6 +45,7 @@ class MoCoV3(PredictorFramework):
 
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     temperature: Positive = 1.0
+    """tau; the paper uses 1 for ResNets, 0.2 for vision transformers."""
     momentum: Fraction = 0.99
 
     @classmethod

@@ -31,7 +31,7 @@ class SimSiam(PredictorFramework):
 
     Parameters
     ----------
-    predictor, separate_batch_norm
+    predictor
         As in `BYOL`. In the paper, the learning rate of the predictor is constant.
     """
 

@@ -41,8 +41,6 @@ class SwAV(base.Framework):
     ----------
     prototypes : int
         K, number of prototypes.
-    temperature : float
-        tau of the predictions.
     epsilon : float
         Smoothness of the assignments; see `viewsmith.losses.self_distillation.sinkhorn`.
     iterations : int
@@ -50,8 +48,6 @@ class SwAV(base.Framework):
     queue : int
         Number of earlier projections of each of the two full views: 0, or at least the batch of all processes (3,840
         in the paper, for batches of 256).
-    queue_start : float
-        Fraction of the training after which the queue is filled. It is used as soon as it is full.
     width : int, optional
         d. Default: ``head.n_components``.
 
@@ -68,7 +64,9 @@ class SwAV(base.Framework):
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
     temperature: Positive = 0.1
+    """tau of the predictions."""
     queue_start: Fraction = 0.075
+    """Fraction of the training after which the queue is filled. It is used as soon as it is full."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, Fraction, Positive, register
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.images.encoders import SMALLEST, BasicBlock, Bottleneck, ResNet, Stem
 from viewsmith.modalities.vectors.views import Noise, unit_noise
@@ -278,20 +278,6 @@ class PiNoise(ViewMaker):
         Maps samples (B, C, ...) to unconstrained maps (B, k, ...): k is C, or 1 for noise of equal strength in all
         channels; twice that with `learn_mean`. Its last layer (`network.last` or the end of a Sequential) must have a
         bias; its weights and bias are set here.
-    distribution : {"gaussian", "uniform"}
-        e has mean 0 and variance 1 in both cases. The paper's uniform form (2 e - 1) u has u = sqrt(3) * sigma.
-    learn_mean : bool
-        Predict mu; otherwise it is 0, as the authors recommend.
-    strength : float
-        Noise level s in scaled units: the level at the start of training, and always if `level` is "fixed".
-    level : {"fixed", "drawn", "free"}
-        "fixed": sigma has root mean square s over the features of each sample; only its distribution over the features
-        is learned. "drawn": like "fixed", and every draw of the noise has root mean square s, too (figure 1: noise is
-        normalized before the contrast). "free": the level is learned, too, as published.
-    random_fraction : float
-        With a fixed level, the fraction of the noise power that is distributed evenly over all features, 0 to 1.
-    adversarial : bool
-        Reverse the gradient of sigma, so that the generator increases the loss.
 
     Raises
     ------
@@ -300,23 +286,23 @@ class PiNoise(ViewMaker):
     """
 
     static_step = True
+    distribution: Noise = "gaussian"
+    """e has mean 0 and variance 1 in both cases. The paper's uniform form (2 e - 1) u has u = sqrt(3) * sigma."""
+    learn_mean: bool = False
+    """Predict mu; otherwise it is 0, as the authors recommend."""
+    strength: Positive = 1.0
+    """Noise level s in scaled units: the level at the start of training, and always if `level` is "fixed"."""
+    level: Level = "fixed"
+    """"fixed": sigma has root mean square s over the features of each sample; only its distribution over the features
+    is learned. "drawn": like "fixed", and every draw of the noise has root mean square s, too (figure 1: noise is
+    normalized before the contrast). "free": the level is learned, too, as published."""
+    random_fraction: Fraction = 0.0
+    """With a fixed level, the fraction of the noise power that is distributed evenly over all features."""
+    adversarial: bool = False
+    """Reverse the gradient of sigma, so that the generator increases the loss."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        *,
-        distribution: Noise = "gaussian",
-        learn_mean: bool = False,
-        strength: float = 1.0,
-        level: Level = "fixed",
-        random_fraction: float = 0.0,
-        adversarial: bool = False,
-    ) -> None:
-        super().__init__()
-        self.distribution: Noise = distribution
-        self.learn_mean, self.strength = learn_mean, strength
-        self.level: Level = level
-        self.random_fraction, self.adversarial = random_fraction, adversarial
+    def __init__(self, network: nn.Module, **options: Any) -> None:
+        super().__init__(**options)
         self.network = network
         weight, bias = _last_layer(network)
         # At initialization the noise has the given strength everywhere: sigma = softplus(bias) = s, mu = 0.
@@ -324,7 +310,8 @@ class PiNoise(ViewMaker):
         nn.init.zeros_(bias)
         with torch.no_grad():
             # The inverse of softplus, in a form that does not overflow.
-            bias.chunk(2 if learn_mean else 1)[0].fill_(strength + math.log(-math.expm1(-strength)))
+            initial = self.strength + math.log(-math.expm1(-self.strength))
+            bias.chunk(2 if self.learn_mean else 1)[0].fill_(initial)
 
     @classmethod
     def for_vectors(

@@ -389,10 +389,6 @@ class ConditionalCorruption(ViewMaker):
     ----------
     n_features : int
         d.
-    rate : float
-        Probability that a feature is replaced, 0 to 1; 0.6 to 0.8 works for most data.
-    hidden, steps, batch : int
-        Width of the hidden layer; steps and rows per step of the training.
     columns : TableColumns, optional
         Features of a table that are masked and drawn together; drawn categories are the most probable value.
 
@@ -405,32 +401,26 @@ class ConditionalCorruption(ViewMaker):
         Smallest and largest value of each feature of a table; other rows have none.
     numbers : HostNumbers
         ``learned``: whether the network is trained.
-
-    Raises
-    ------
-    InputError
-        `rate` is not in [0, 1].
     """
 
+    rate: Fraction = 0.6
+    """Probability that a feature is replaced; 0.6 to 0.8 works for most data."""
+    hidden: int = 512
+    """Width of the hidden layer."""
+    steps: int = 250
+    """Steps of the training."""
+    batch: int = 256
+    """Rows in a step."""
+
     def __init__(
-        self,
-        n_features: int,
-        rate: float = 0.6,
-        *,
-        hidden: int = 512,
-        steps: int = 250,
-        batch: int = 256,
-        columns: TableColumns | None = None,
+        self, n_features: int, rate: float = 0.6, *, columns: TableColumns | None = None, **options: Any
     ) -> None:
-        super().__init__()
-        self.columns = columns
+        super().__init__(rate, **options)
+        self.columns, self.n_features = columns, n_features
         if columns is not None:
             self.low = nn.Buffer(torch.zeros(n_features))
             self.high = nn.Buffer(torch.ones(n_features))
-        check_fraction("the corruption rate", rate)
-        self.n_features, self.rate = n_features, rate
-        self.steps, self.batch = steps, batch
-        self.network = MLP(n_features, [hidden, n_features])
+        self.network = MLP(n_features, [self.hidden, n_features])
         # The optimizer of the method must not change this network.
         self.network.requires_grad_(False)
         self.residual = nn.Buffer(torch.ones(n_features))
