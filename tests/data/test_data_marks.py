@@ -41,6 +41,7 @@ def test_marks_of_missing_values(tmp_path, table, capsys, mark):
     whole = load_dataset(tmp_path / "t.csv", label="who")
     assert whole.x.shape == (40, 4)  # with an indicator
     np.testing.assert_array_equal(load_dataset(tmp_path / "t.csv", schema=whole.schema, table=whole.x.table).x, whole.x)
+    assert load_dataset(tmp_path / "t.csv", label="who", columns={"K": "category"}).x.shape[1] > 4
     # Among categories it is one of them; other cells are refused.
     table.assign(who=np.where(np.arange(40) % 7, table.who, "?")).to_csv(tmp_path / "c.csv", index=False)
     assert load_dataset(tmp_path / "c.csv").x.shape == (40, 7)

@@ -1,5 +1,6 @@
 """What tables have in place of numbers: a first row of units, and marks of missing values."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +15,9 @@ FEWEST = 5  # numbers below units
 SOME = 1000  # cells that are looked at first
 
 
-def with_numbers(frame: "pd.DataFrame", source_name: str) -> "pd.DataFrame":
-    """A table without a first row of units, and with columns of numbers and `MARKS` as numbers, which is said."""
+def with_numbers(frame: "pd.DataFrame", source_name: str, given: Collection[str] = ()) -> "pd.DataFrame":
+    """A table without a first row of units, and with columns of numbers and `MARKS` as numbers, which is said, but for
+    columns whose roles are `given`."""
     import pandas as pd
 
     texts = [place for place, dtype in enumerate(frame.dtypes) if pd.api.types.is_string_dtype(dtype)]
@@ -35,6 +37,7 @@ def with_numbers(frame: "pd.DataFrame", source_name: str) -> "pd.DataFrame":
         say(f"{source_name}: the first row has units ({said}), and is left out")
         frame = frame.iloc[1:]
     changed = frame.copy(deep=False)
+    found = {place: numbers for place, numbers in found.items() if place in below or frame.columns[place] not in given}
     marked = [place for place, numbers in found.items() if numbers.isna().sum() > frame.iloc[:, place].isna().sum()]
     for place, numbers in found.items():
         if place in below or place in marked:

@@ -325,7 +325,8 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
 
 def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """What is read of a table, by the options."""
-    frame = with_numbers(frame, source_name)
+    of_texts = [] if request.table is None else [each.name for each in request.table.columns if each.role != "numeric"]
+    frame = with_numbers(frame, source_name, [*(request.columns or ()), *request.one_hot, *of_texts])
     if request.labels is not None and request.modality not in ("series", "images"):
         frame, key = with_labels(frame, request, source_name)
         if request.schema is None and key not in {*request.drop, *request.one_hot, *(request.columns or {})}:
