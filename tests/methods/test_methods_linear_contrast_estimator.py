@@ -1,5 +1,7 @@
 """LinearContrast as an estimator: what it refuses, custom features, kinds of data."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -207,3 +209,14 @@ def test_features_of_the_untrained_model_are_those_of_the_trained_one_and_comput
     for (train, test), alone in zip(rows, expected, strict=True):
         np.testing.assert_array_equal(train, alone)
         np.testing.assert_array_equal(test, alone)
+
+
+def test_a_pickled_model_is_as_large_as_its_weights():
+    x = images(400)
+    model = LinearContrast(random_state=0).fit(x)
+    again = pickle.loads(packed := pickle.dumps(model))  # our own bytes
+    weights = sum(value.numel() * value.element_size() for value in model.weights().values())
+    assert len(packed) < 3 * weights
+    np.testing.assert_array_equal(again.transform(x), model.transform(x))
+    assert "not saved: fit it again before partial_fit" in refusal(again.partial_fit, x)
+    model.partial_fit(x)
