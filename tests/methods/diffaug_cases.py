@@ -8,7 +8,7 @@ from viewsmith.frameworks import SoftContrastive
 from viewsmith.methods import DiffAugMethod
 from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import MLP
-from viewsmith.training.engine import Callback, Trainer
+from viewsmith.training.engine import Trainer
 from viewsmith.views import Neighbors, PairMaker
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion_views import GeneratedViews
@@ -16,17 +16,6 @@ from viewsmith.views.generated.diffusion_views import GeneratedViews
 N, D, M = 60, 4, 5
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(N) % 3
-
-
-class Stop(Callback):
-    """Stops the training after a step, like a signal."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def step(self, trainer):
-        if trainer.steps == self.after:
-            trainer._stop = True
 
 
 class Denoiser(nn.Module):

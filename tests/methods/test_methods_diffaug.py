@@ -4,9 +4,10 @@ import warnings
 
 import pytest
 import torch
-from diffaug_cases import LABELS, D, M, N, Stop, X, batch, changed, diffaug, trained, weights
+from diffaug_cases import LABELS, D, M, N, X, batch, changed, diffaug, trained, weights
 
 from refusals import refusal
+from stopping import Stop
 from viewsmith.core import Optimizer
 from viewsmith.core.tensors import derive_seed, stream
 from viewsmith.training.engine import Callback, Trainer

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from stopping import Stop
 from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import BYOL, SimCLR
 from viewsmith.losses.quality import quality_weights
@@ -296,16 +297,6 @@ def test_a_pretrained_network_weights_pairs_from_the_first_step():
     method.generated = None
     train.start(0)
     assert torch.equal(method.quality.axis, axis) and method.quality.cached_maps == []  # cached maps are computed again
-
-
-class Stop(Callback):
-    """Stops the training after a number of steps, like a signal."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def step(self, trainer):
-        trainer._stop = trainer.steps == self.after
 
 
 @pytest.mark.parametrize("after", [3, 9, 15])

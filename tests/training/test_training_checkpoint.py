@@ -9,14 +9,10 @@ from torch import nn
 from training_toys import BATCH, SEED, make_contrastive, make_players, rows
 
 from refusals import refusal
+from stopping import Stop
 from viewsmith.core.tensors import load_tensors, load_weights, save_tensors
-from viewsmith.training import Callback, CheckpointFolder, History, Trainer
+from viewsmith.training import CheckpointFolder, History, Trainer
 from viewsmith.training.run import pack_optimizer, unpack_optimizer
-
-
-class Stop(Callback):
-    def step(self, trainer):
-        trainer._stop = trainer.steps == 6
 
 
 def trainer_for(folder, method=None, **options):
@@ -29,7 +25,7 @@ def trainer_for(folder, method=None, **options):
 def saved(tmp_path):
     """The checkpoint of a training stopped after 6 steps."""
     trainer = trainer_for(tmp_path)
-    trainer.callbacks.append(Stop())
+    trainer.callbacks.append(Stop(6))
     assert trainer.fit(rows()) == "interrupted"
     return tmp_path
 

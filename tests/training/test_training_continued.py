@@ -6,9 +6,9 @@ from torch import nn
 from training_toys import BATCH, SEED, rows
 
 from refusals import refusal
+from stopping import Stop
 from viewsmith.core import Method, Optimizer, Phase, Update
 from viewsmith.training import CheckpointFolder, Trainer
-from viewsmith.training.engine import Callback
 
 OPTIMIZERS = {
     "adamw": Optimizer("adamw", learning_rate=0.05, weight_decay=0.01, schedule="constant"),
@@ -69,14 +69,6 @@ def test_without_continues_a_phase_starts_a_new_optimizer():
     alone = trained([("A", 4)], continues=False).encoder
     parts = trained([("A", 2), ("B", 3), ("A", 2)], continues=False).encoder
     assert not same(alone, parts)
-
-
-class Stop(Callback):
-    def __init__(self, after):
-        self.after = after
-
-    def step(self, trainer):
-        trainer._stop = trainer.steps == self.after
 
 
 @pytest.mark.parametrize("after", range(1, 8))

@@ -12,6 +12,7 @@ from torch import nn
 from training_toys import BATCH, SEED, D, rows
 
 from refusals import refusal
+from stopping import Stop
 from viewsmith.core import Method, Optimizer, Phase, Update
 from viewsmith.frameworks import BYOL, DINO, MoCoV3, SimCLR, SimSiam, SwAV
 from viewsmith.methods import ContrastiveMethod
@@ -290,10 +291,6 @@ def test_freezing_and_weight_decay_follow_the_curve_of_the_rate():
     ],
 )
 def test_a_recipe_resumes_bit_for_bit(name, recipe, tmp_path):
-    class Stop(Callback):
-        def step(self, trainer):
-            trainer._stop = trainer.steps == 5
-
     def run(folder, callbacks=(), resume=False):
         trainer = Trainer(
             method(name, **recipe), seed=SEED, batch_size=BATCH, callbacks=callbacks,
@@ -302,7 +299,7 @@ def test_a_recipe_resumes_bit_for_bit(name, recipe, tmp_path):
         return trainer.fit(rows(), resume=resume), trainer.method.state_dict()
 
     _, whole = run(tmp_path / "whole")
-    status, _ = run(tmp_path / "parts", [Stop()])
+    status, _ = run(tmp_path / "parts", [Stop(5)])
     assert status == "interrupted"
     _, resumed = run(tmp_path / "parts", resume=True)
     assert all(torch.equal(value, resumed[key]) for key, value in whole.items())
