@@ -1,5 +1,6 @@
 """Tables beside text and parquet: Excel, feather, lines of JSON, SQLite, other encodings, two tables in one file."""
 
+import json
 import sqlite3
 
 import numpy as np
@@ -50,6 +51,15 @@ def test_feather_and_lines_of_json(tmp_path):
         assert same(load_dataset(tmp_path / name, label="kind"))
     (tmp_path / "b.jsonl").write_text('{"a": 1.5, "c": [1]}\n{"a": 2.5, "c": [2]}\n{"a": 3.5, "c": [3]}\n')
     assert "c have lists or objects" in refusal(load_dataset, tmp_path / "b.jsonl")
+    rows = [{"a": i, "of": {"b": {"c": i / 2}, "d": "uv"[i % 2]}} for i in range(12)]
+    texts = ["\n".join(map(json.dumps, rows)), json.dumps(rows), json.dumps({"n": 12, "results": rows})]
+    for name, text in zip(("n.jsonl", "n.json", "of.json"), texts, strict=True):  # objects within objects
+        (tmp_path / name).write_text(text)
+        data = load_dataset(tmp_path / name, label="of.d")
+        assert data.feature_names == ["a", "of.b.c"] and data.x[:, 1].tolist() == [i / 2 for i in range(12)]
+    for found in ({"images": rows, "annotations": rows}, {"a": 1}, 5):
+        (tmp_path / "no.json").write_text(json.dumps(found))
+        assert "expected one, a row each; beside annotations" in refusal(load_dataset, tmp_path / "no.json")
     assert load_dataset(tmp_path / "b.jsonl", drop=["c"]).x.shape == (3, 1)
     for name in ("c.feather", "c.jsonl", "c.db"):
         (tmp_path / name).write_bytes(b"nothing")

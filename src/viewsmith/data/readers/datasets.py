@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, check_unique, name_list, one_line, require, suggest, warn
+from viewsmith.core.errors import InputError, check_unique, name_list, one_line, quoted, require, say, suggest, warn
 from viewsmith.core.files import read_json
 from viewsmith.core.rows import check_size
 from viewsmith.data.options import DataOptions
@@ -105,27 +105,76 @@ def read_feather(path: Path, request: DataOptions) -> FileContents:
 
 @reader(
     "jsonl",
-    *(".jsonl", ".ndjson"),
-    help="a table with an object of JSON in each line",
-    noun="a table in lines of JSON",
+    *(".jsonl", ".ndjson", ".json"),
+    help="a table with an object of JSON in each line, or a list of them; objects within have columns of their own",
+    noun="a table in JSON",
     table=True,
     example="events.jsonl --label kind",
 )
 def read_json_lines(path: Path, request: DataOptions) -> FileContents:
-    """A JSON object in each line, whose keys are columns; nested values are refused."""
+    """A JSON object for each row, whose keys are columns, also those of objects within it; lists are refused."""
     _check_file_size(path)
-    with reading(str(path), "a table with an object of JSON in each line"):
-        frame = pd.read_json(path, lines=True, convert_dates=False, dtype=False)
-    nested = [
+    with reading(str(path), "a table with objects of JSON"):
+        found = _whole(path) if path.suffix.lower() == ".json" else None
+        if found is not None:
+            frame = pd.DataFrame(_records(found, path))
+        else:
+            frame = pd.read_json(path, lines=True, convert_dates=False, dtype=False)
+    frame, left = _unfolded(frame), {*request.drop}
+    listed = [
         str(name) for name in frame.columns if frame[name].map(lambda value: isinstance(value, list | dict)).any()
     ]
-    nested = [name for name in nested if name not in request.drop]
-    if nested:
+    if listed := [name for name in listed if name not in left]:
         raise InputError(
-            f"{path}: {name_list(nested)} have lists or objects, expected numbers and texts: leave them out (--drop "
-            f"{one_line(nested[0], 40)}), or make columns of them (pandas.json_normalize)"
+            f"{path}: {name_list(listed)} have lists or objects, expected numbers and texts: leave them out "
+            f"({' '.join(f'--drop {quoted(one_line(name, 40))}' for name in listed[:5])})"
         )
     return _rows(frame, path, request)
+
+
+def _whole(path: Path) -> Any:
+    """What a JSON file has; None for lines of objects."""
+    text = path.read_text("utf-8-sig")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":
+            raise
+        return None
+
+
+def _records(found: Any, path: Path) -> list[dict[str, Any]]:
+    """The list of objects of a JSON file, or the only one within its object."""
+    lists = {"": found} if isinstance(found, list) else found if isinstance(found, dict) else {}
+    lists = {
+        name: rows
+        for name, rows in lists.items()
+        if isinstance(rows, list) and len(rows) > 1 and all(isinstance(row, dict) for row in rows)
+    }
+    if len(lists) != 1:
+        has = f"lists of objects in {name_list([*lists])}" if lists else "no list of objects"
+        raise InputError(
+            f"{path} has {has}, expected one, a row each; beside annotations give the file or folder of the samples"
+        )
+    ((name, rows),) = lists.items()
+    if name:
+        say(f"{path}: the rows are those of {one_line(name, 40)}")
+    return rows
+
+
+def _unfolded(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table with columns of their own for the values of objects, such as user.age."""
+    for _ in range(DEEPEST):
+        nested = [name for name in frame.columns if frame[name].map(lambda value: isinstance(value, dict)).any()]
+        for name in nested:
+            rows = [value if isinstance(value, dict) else {} for value in frame[name]]
+            inner = pd.DataFrame(rows, index=frame.index).add_prefix(f"{name}.")
+            place = frame.columns.get_loc(name)
+            frame = pd.concat([frame.iloc[:, :place], inner, frame.iloc[:, place + 1 :]], axis=1)
+    return frame
+
+
+DEEPEST = 5  # objects within objects
 
 
 @reader(

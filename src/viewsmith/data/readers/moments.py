@@ -14,7 +14,7 @@ from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
 from viewsmith.data.recordings import SOUNDS, Recording, points_of, samples_of
 
-WHOLE = (".xlsx", ".feather", ".arrow", ".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3")  # of which no part is read
+WHOLE = (".xlsx", ".feather", ".arrow", ".jsonl", ".ndjson", ".json", ".db", ".sqlite", ".sqlite3")  # no part is read
 FEWEST_POINTS = 8  # of a recording in a row of a table
 #: Steps of time that differ by less than the first are equal; by less than the second, as months do, they are in order.
 EQUAL, ALIKE = 0.05, 0.2
