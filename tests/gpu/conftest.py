@@ -17,7 +17,7 @@ if not torch.cuda.is_available():  # a backward pass fails with two kinds of acc
 @pytest.fixture
 def simulated(monkeypatch):
     """The simulated device, which viewsmith finds by its name."""
-    from viewsmith.estimator import base, fitting
+    from viewsmith.estimator import fitting
     from viewsmith.methods.discovery import estimator
     from viewsmith.workflows import generate
 
@@ -26,7 +26,7 @@ def simulated(monkeypatch):
 
     find_device = fitting.find_device
     with simulated_device() as device:
-        for module in (base, fitting, estimator, generate):
+        for module in (fitting, estimator, generate):
             monkeypatch.setattr(module, "find_device", lambda name: device if name == NAME else find_device(name))
         yield NAME
 

@@ -23,31 +23,9 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import AllocationLimit, load_weights
 from viewsmith.data import Dataset
-from viewsmith.estimator import resolve
+from viewsmith.estimator import fitting, inputs, resolve
 from viewsmith.estimator.arguments import Arguments, filled, with_shared
 from viewsmith.estimator.figures import as_dataset, shared_figures
-from viewsmith.estimator.fitting import (
-    Given,
-    check_batch,
-    check_longer,
-    find_device,
-    find_seed,
-    opened,
-    refresh_batch_norm,
-    scale,
-    train,
-)
-from viewsmith.estimator.inputs import (
-    framework_reads_labels,
-    given_to_fit,
-    given_to_model,
-    graph_record,
-    modality_name,
-    read_labels,
-    read_neighbors,
-    signal_of,
-    with_groups,
-)
 from viewsmith.estimator.model import build_fresh, fixed_features
 from viewsmith.estimator.options import (
     Signature,
@@ -173,14 +151,14 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def reads_labels(self) -> bool:
         """Whether fit needs labels: with supervision, with supcon, and in one ablation of DiffAug."""
-        return self.supervision != "none" or framework_reads_labels(self.framework)
+        return self.supervision != "none" or inputs.framework_reads_labels(self.framework)
 
     def _adapt(self, options: Any, modality: Modality, rows: Any, signal: Mapping[str, Any]) -> Any:
         """Adapt the arguments to the modality, the rows and what a file says of them (`inputs.signal_of`), before rows
         are scaled."""
-        if options.view_maker == "auto" and (fitting := modality.views_for(rows)) is not None:
-            given = fitting[1] | (options.view_options or {})
-            options = dataclasses.replace(options, view_maker=fitting[0], view_options=given)
+        if options.view_maker == "auto" and (own := modality.views_for(rows)) is not None:
+            given = own[1] | (options.view_options or {})
+            options = dataclasses.replace(options, view_maker=own[0], view_options=given)
         if options.view_maker != "auto":
             for entry in resolve.view_entries(options.view_maker, modality):
                 if adapt := entry.tag("adapt"):
@@ -250,7 +228,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_parts(self)
         resolve.check_objects(self.get_params(deep=False))
-        given = Given.of(check_options(type(self), self.get_params(deep=False)), run, resume, context)
+        given = fitting.Given.of(check_options(type(self), self.get_params(deep=False)), run, resume, context)
         given, data = self._training_data(given, X, y, neighbors, groups)
         plan = self._plan(given, data)
         self._make(plan, data)
@@ -462,14 +440,14 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         other = copy.copy(self)
         other.scaler_, other.method_ = copy.deepcopy(self.scaler_), copy.deepcopy(self.method_)
         load_weights(other._modules(), self.initial_, "the initial weights")
-        refresh_batch_norm(other.method_, other.samples(X))
+        fitting.refresh_batch_norm(other.method_, other.samples(X))
         return other
 
     # ---- from user data to scaled samples ---------------------------------------------------------------------------
 
     def checked_rows(self, X: Any) -> Any:
         """Check that samples have the form of the training samples; returns their rows, an array or a `RowSource`."""
-        return self._read(given_to_model(X, self.options_, self.facts_), self.modality_, self.facts_.row_shape)
+        return self._read(inputs.given_to_model(X, self.options_, self.facts_), self.modality_, self.facts_.row_shape)
 
     def samples(self, X: Any) -> Rows:
         """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
@@ -495,45 +473,47 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     # ---- stages of fit ----------------------------------------------------------------------------------------------
 
-    def _training_data(self, given: Given, X: Any, y: Any, neighbors: Any, groups: Any) -> tuple[Given, TrainingData]:
+    def _training_data(
+        self, given: fitting.Given, X: Any, y: Any, neighbors: Any, groups: Any
+    ) -> tuple[fitting.Given, TrainingData]:
         """Read, check and scale the rows; with them, options that depend on the form of the data have values."""
         options, context = given.options, given.context
-        X, names, normalization = given_to_fit(X, options, context)
-        modality = detect(X, modality_name(options, context))
+        X, names, normalization = inputs.given_to_fit(X, options, context)
+        modality = detect(X, inputs.modality_name(options, context))
         resolve.check_modality(self.name, modality)
         rows = self._read(X, modality, None)
-        self.table_, signal = table_of(rows), modality.signal(X) | signal_of(context)
-        options, graph = self._adapt(options, modality, rows, signal), read_neighbors(neighbors, len(rows))
+        self.table_, signal = table_of(rows), modality.signal(X) | inputs.signal_of(context)
+        options, graph = self._adapt(options, modality, rows, signal), inputs.read_neighbors(neighbors, len(rows))
         if context is None:
-            context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if given.folder else {}
+            context = {"data": {"fingerprint": fingerprint(rows)} | inputs.graph_record(graph)} if given.folder else {}
         if self.trains:
-            check_batch(len(rows), options.batch_size)
+            fitting.check_batch(len(rows), options.batch_size)
         given = dataclasses.replace(given, options=options, context=context)
         device = given.device
-        seed = distributed.max_over_processes(find_seed(options.random_state), device)
+        seed = distributed.max_over_processes(fitting.find_seed(options.random_state), device)
         with given.limit():
-            data = scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal)
-            return given, with_groups(dataclasses.replace(data, names=names), options, groups)
+            data = fitting.scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal)
+            return given, inputs.with_groups(dataclasses.replace(data, names=names), options, groups)
 
-    def _plan(self, given: Given, data: TrainingData) -> BuildContext[Any]:
+    def _plan(self, given: fitting.Given, data: TrainingData) -> BuildContext[Any]:
         """Everything that the model is built from: what is "auto" has a value, by the data and the device."""
         with given.limit():
             options, found = resolve.resolved(
                 given.options, data, self.frameworks, with_encoder=self.trains, asked=self
             )
             options = resolve.with_skip(self, given.options, options, data)
-            options, own, inputs = self._resolve(given.options, options, data)
+            options, own, further = self._resolve(given.options, options, data)
             packages = found["packages"] | own.get("packages", {})
             named = hasattr(self, "feature_names_in_")
             names = [str(name) for name in (self.feature_names_in_ if named else data.names or [])]
             names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
-            labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
+            labels, few, used = inputs.read_labels(options, data.labels, data.rows, names, data.groups)
             options, scores = resolve.with_strengths(self, self.strength_option, self.trial_options, options, data)
         if given.epochs is not None:
             options = dataclasses.replace(options, epochs=given.epochs)
         of_rows = {"named": named, "feature_names": names, "table": table, "reach": reach_of(data.x), **used}
         facts = self.facts_type(**found | own | of_rows | {"packages": packages, "strength_scores": scores})
-        return BuildContext.of_new(options, facts, data, inputs=inputs, labels=labels, few_labels=few)
+        return BuildContext.of_new(options, facts, data, inputs=further, labels=labels, few_labels=few)
 
     def _make(self, plan: BuildContext[Any], data: TrainingData) -> None:
         """Build the modules with initial weights."""
@@ -541,17 +521,19 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         self.method_ = build_fresh(self._build, plan, data.x)
         self.initial_ = self.weights()
 
-    def _train(self, plan: BuildContext[Any], data: TrainingData, given: Given, X: Any) -> Self:
+    def _train(self, plan: BuildContext[Any], data: TrainingData, given: fitting.Given, X: Any) -> Self:
         """Train, in the run folder if there is one."""
         self.context_, folder, callbacks = given.context, given.folder, given.callbacks
-        check_longer(folder, given.epochs, self.method_)
+        fitting.check_longer(folder, given.epochs, self.method_)
         config = self.configuration()
         config["parameters"]["epochs"] = given.options.epochs
         with contextlib.ExitStack() as stack:
-            resume = stack.enter_context(opened(folder, config, self.initial_, data.device, resume=given.resume))
+            resume = stack.enter_context(
+                fitting.opened(folder, config, self.initial_, data.device, resume=given.resume)
+            )
             for callback in callbacks:
                 stack.callback(callback.close)
-            outcome = train(self.name, self.method_, data, plan, given, initial=self.initial_, resume=resume)
+            outcome = fitting.train(self.name, self.method_, data, plan, given, initial=self.initial_, resume=resume)
             self.status_, self.metrics_ = outcome.status, outcome.metrics
             self.warnings_, self.summary_ = outcome.warnings, outcome.summary
             self._to_device()
@@ -590,6 +572,6 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_} | table)
 
     def _to_device(self) -> None:
-        device = find_device(self.options_.device)
+        device = fitting.find_device(self.options_.device)
         self.scaler_.to(device)
         self.method_.to(device).eval()
