@@ -18,21 +18,8 @@ import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, get_origin
 
+from viewsmith.core import registry
 from viewsmith.core.errors import InputError, check, join_names, name_list, one_line, similar
-from viewsmith.core.registry import (
-    Entry,
-    Kind,
-    annotations_of,
-    built,
-    entries,
-    entries_of,
-    find,
-    get,
-    meant,
-    names,
-    registered,
-    with_parameters,
-)
 
 if TYPE_CHECKING:
     import pydantic
@@ -60,7 +47,7 @@ class Part:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "slot" in cls.__dict__:
-            cls.__doc__ = with_parameters(cls, cls.__doc__ or "")
+            cls.__doc__ = registry.with_parameters(cls, cls.__doc__ or "")
 
     def __init__(self, *lead: Any, **options: Any) -> None:
         if len(lead) > (1 if self.lead else 0):
@@ -105,7 +92,7 @@ def places(cls: Any) -> dict[str, str]:
     """The argument that takes an option of an estimator: that of its part; for an option of none, itself."""
     of_parts = {name: slot for slot, part in slots(cls).items() for name in leaves(part)}
     # Not by `dataclasses.fields`: documentation is written before a class is made a dataclass.
-    options = (name for name, hint in annotations_of(cls).items() if get_origin(hint) is not ClassVar)
+    options = (name for name, hint in registry.annotations_of(cls).items() if get_origin(hint) is not ClassVar)
     found = {name: of_parts.get(name, name) for name in options}
     # The parts first, those of the method before the others.
     order = [*slots(cls), *found.values()]
@@ -185,7 +172,7 @@ class Signature:
     """The arguments of an estimator as Python shows them: its parts, and the options of no part."""
 
     def __get__(self, estimator: Any, cls: type) -> inspect.Signature:
-        hints, parts = annotations_of(cls), slots(cls)
+        hints, parts = registry.annotations_of(cls), slots(cls)
         fields = {field.name: field for field in dataclasses.fields(cls)}
         shown = []
         for name in dict.fromkeys(places(cls).values()):
@@ -201,7 +188,7 @@ class Signature:
 
 def arguments_text(cls: type) -> dict[str, str]:
     """Entries of the section "Parameters" of an estimator, by argument: of a part its options, in a line."""
-    own, parts, found = entries_of(cls), slots(cls), {}
+    own, parts, found = registry.entries_of(cls), slots(cls), {}
     for name in dict.fromkeys(places(cls).values()):
         part = parts.get(name)
         if part is None:
@@ -253,14 +240,14 @@ def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] 
     return cls(**_validated(model, given, cls.__name__))
 
 
-def check_renamed(entry: Entry, given: Iterable[str]) -> None:
+def check_renamed(entry: registry.Entry, given: Iterable[str]) -> None:
     """Raise InputError, with the name of today, for an option that the part had under another name."""
     for name in given:
         if now := RENAMED.get(f"{entry.name}.{name}"):
             raise InputError(f"the {entry.kind} {entry.name!r} has no option {name!r}: it is called {now} now")
 
 
-def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+def check_part_options(entry: registry.Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a registered part, validated and converted by its annotations."""
     known = entry.options
     check_renamed(entry, given)
@@ -338,7 +325,7 @@ OF_TRAINING = (
 
 def known_frameworks(allowed: Sequence[str]) -> list[str]:
     """Names of the frameworks that a method accepts; "*" stands for all general ones."""
-    general = [name for name in names("framework") if find("framework", name).tag("general", True)]
+    general = [name for name in registry.names("framework") if registry.find("framework", name).tag("general", True)]
     return [name for part in allowed for name in (general if part == "*" else [part])]
 
 
@@ -346,7 +333,7 @@ def check_framework(name: str, allowed: Sequence[str]) -> None:
     """Raise InputError for a name that is not a framework, or one that the method does not accept."""
     check_given_again("framework", name, "framework")
     known = known_frameworks(allowed)
-    check(name in known, "framework", f"{name!r}{meant(name, known)}", join_names(known))
+    check(name in known, "framework", f"{name!r}{registry.meant(name, known)}", join_names(known))
 
 
 def check_given_again(part: str, text: str, argument: str) -> None:
@@ -358,7 +345,7 @@ def check_given_again(part: str, text: str, argument: str) -> None:
         )
 
 
-def given_framework_options(options: Any, entry: Entry) -> dict[str, Any]:
+def given_framework_options(options: Any, entry: registry.Entry) -> dict[str, Any]:
     """Options of a framework from the estimator's arguments and `framework_options`."""
     given: dict[str, Any] = {}
     for name in FRAMEWORK_OPTIONS:
@@ -374,14 +361,14 @@ def given_framework_options(options: Any, entry: Entry) -> dict[str, Any]:
     return given | check_part_options(entry, options.framework_options or {})
 
 
-def roles_of(entry: Entry | None) -> Mapping[Role, str]:
+def roles_of(entry: registry.Entry | None) -> Mapping[Role, str]:
     """The parts of a registered framework that training recipes treat apart."""
     return getattr(entry.build, "training_roles", {}) if entry else {}
 
 
 def with_role(role: Role) -> list[str]:
     """Names of the frameworks, of those registered so far, that have such a part (`Framework.training_roles`)."""
-    return [name for name in registered("framework") if role in roles_of(get("framework", name))]
+    return [name for name in registry.registered("framework") if role in roles_of(registry.get("framework", name))]
 
 
 #: Options for a part that not every framework has.
@@ -395,14 +382,14 @@ def check_recipe(options: Any, framework: str, known: list[str]) -> None:
             f"trust_coefficient is {options.trust_coefficient}, an option of the optimizer lars, not of "
             f"{options.optimizer}: set optimizer='lars', or leave it out"
         )
-    roles = roles_of(get("framework", framework))
+    roles = roles_of(registry.get("framework", framework))
     if not isinstance(custom := options.framework, str):
         framework, roles = type(custom).__name__, getattr(custom, "training_roles", {})
     for option, role in ROLE_OPTIONS.items():
         value = getattr(options, option)
         if not value or role in roles:
             continue
-        others = [name for name in known if role in roles_of(get("framework", name))]
+        others = [name for name in known if role in roles_of(registry.get("framework", name))]
         advice = f"take one of {join_names(others)}, or leave it out" if others else "leave it out"
         raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {advice}")
 
@@ -410,7 +397,7 @@ def check_recipe(options: Any, framework: str, known: list[str]) -> None:
 #: Arguments with options of parts, by the argument with the names of the parts.
 OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
 OPTIONS_OF |= {"features": "features_options"}
-KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
+KINDS: dict[str, registry.Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
 KINDS |= {"features": "features"}
 
 
@@ -439,7 +426,7 @@ def route_options(cls: type, given: Mapping[str, Any], modality: str | None = No
     return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
 
 
-def _check_keyword_only(name: str, parts: Sequence[Entry]) -> None:
+def _check_keyword_only(name: str, parts: Sequence[registry.Entry]) -> None:
     """Raise InputError for an argument of a plug-in's part that is no option, because it can be given by place."""
     for entry in parts:
         if entry.origin != "viewsmith" and name in inspect.signature(entry.build).parameters:
@@ -452,14 +439,14 @@ def _check_keyword_only(name: str, parts: Sequence[Entry]) -> None:
 def _check_not_elsewhere(cls: type, name: str, modality: str | None) -> None:
     """Raise InputError, with the name of the part, for an option of a part that is not chosen."""
     for argument, kind in KINDS.items():
-        for entry in entries(kind, modality):
+        for entry in registry.entries(kind, modality):
             if name in entry.options and entry.tag("general", True):
                 todo = f"set {argument} to it" if hasattr(cls, argument) else "choose --method linear-contrast"
                 raise InputError(
                     f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: {todo}, or "
                     f"leave {name} out"
                 )
-    methods: list[Any] = entries("method")
+    methods: list[Any] = registry.entries("method")
     owners = [each.name for each in methods if name in {field.name for field in dataclasses.fields(each.build)}]
     if owners:
         raise InputError(
@@ -468,25 +455,25 @@ def _check_not_elsewhere(cls: type, name: str, modality: str | None) -> None:
         )
 
 
-def _chosen(cls: type, given: Mapping[str, Any], argument: str, modality: str | None) -> list[Entry]:
+def _chosen(cls: type, given: Mapping[str, Any], argument: str, modality: str | None) -> list[registry.Entry]:
     """Registry entries of the parts that an argument names; for "auto", the possible defaults."""
     text = given.get(argument, getattr(cls, argument))
     if not isinstance(text, str) or text.startswith(MODULE):  # an object has its own options
         return []
     kind = KINDS[argument]
     if kind == "framework":
-        return [find(kind, text)]
-    found: list[Entry] = []
-    for modal in [entry.name for entry in entries("modality")] if modality is None else [modality]:
-        each = built("modality", modal)
+        return [registry.find(kind, text)]
+    found: list[registry.Entry] = []
+    for modal in [entry.name for entry in registry.entries("modality")] if modality is None else [modality]:
+        each = registry.built("modality", modal)
         default = {
             "encoder": [each.default_encoder, each.default_encoder_on_gpu],
             "features": [each.default_features],
         }.get(argument, each.default_views.split("+"))
-        names = default if text == "auto" else text.split("+") if kind == "view maker" else [text]
-        found += [entry for name in names if (entry := get(kind, name, each.name)) is not None]
+        listed = default if text == "auto" else text.split("+") if kind == "view maker" else [text]
+        found += [entry for name in listed if (entry := registry.get(kind, name, each.name)) is not None]
     if not found and text != "auto" and kind != "features":  # which may be the folder of a run
-        find(kind, text.split("+")[0], modality)
+        registry.find(kind, text.split("+")[0], modality)
     return found
 
 
@@ -494,13 +481,13 @@ def check_given(estimator: Any, modality: str | None = None) -> None:
     """Raise InputError for a framework that the method does not take, options of parts that those chosen do not have,
     and values that they do not take; without a modality, only if that holds in each of them."""
     check_framework(estimator.framework, estimator.frameworks)
-    given_framework_options(estimator, find("framework", estimator.framework))
+    given_framework_options(estimator, registry.find("framework", estimator.framework))
     check_recipe(estimator, estimator.framework, known_frameworks(estimator.frameworks))
     if modality is not None and isinstance(estimator.encoder, str) and estimator.encoder != "auto":
         encoder_entry(estimator.encoder, modality)
     if modality is not None and isinstance(estimator.view_maker, str) and estimator.view_maker != "auto":
         for name in estimator.view_maker.split("+"):
-            find("view maker", name, modality)
+            registry.find("view maker", name, modality)
     for argument, table in OPTIONS_OF.items():
         further = {} if argument == "framework" else getattr(estimator, table, None) or {}
         parts = _chosen(type(estimator), vars(estimator), argument, modality) if further else []
@@ -513,7 +500,7 @@ def check_given(estimator: Any, modality: str | None = None) -> None:
                 raise faults[0]
 
 
-def _fault_of(part: Entry, name: str, value: Any) -> InputError | None:
+def _fault_of(part: registry.Entry, name: str, value: Any) -> InputError | None:
     try:
         check_part_options(part, {name: value})
     except InputError as fault:
@@ -521,18 +508,18 @@ def _fault_of(part: Entry, name: str, value: Any) -> InputError | None:
     return None
 
 
-def encoder_entry(encoder: str, modality: str) -> Entry:
+def encoder_entry(encoder: str, modality: str) -> registry.Entry:
     """The registry entry of an encoder; raises InputError if there is none for the modality."""
     try:
-        return find("encoder", encoder, modality)
+        return registry.find("encoder", encoder, modality)
     except InputError:
-        known = ", ".join(names("encoder", modality))
+        known = ", ".join(registry.names("encoder", modality))
         raise InputError(
             f"encoder is {encoder!r}, expected auto, {known} for {modality}, or a custom torch.nn.Module"
         ) from None
 
 
-def lacking(parts: Sequence[Entry], name: str, argument: str) -> InputError:
+def lacking(parts: Sequence[registry.Entry], name: str, argument: str) -> InputError:
     """The error for an option that none of the parts has."""
     known = sorted({option for part in parts for option in part.options})
     theirs = f"expected {', '.join(known)}" if known else "expected no options"
