@@ -48,3 +48,15 @@ def test_tables_without_sequences_are_refused(table, tmp_path):
     pd.DataFrame({"other": ["ACGT"] * 4}).to_csv(tmp_path / "later.csv", index=False)
     with pytest.raises(InputError, match="no column seq, in which the run has its sequences"):
         load_dataset(tmp_path / "later.csv", schema=fitted)
+
+
+def test_proteins_beside_their_genes(tmp_path):
+    rng = np.random.default_rng(0)
+    genes = ["".join(rng.choice([*"ACGT"], 60)) for _ in range(20)]
+    proteins = ["".join(rng.choice([*"ACDEFGHIKLMNPQRSTVWY"], 20)) for _ in range(20)]
+    frame = pd.DataFrame({"sequence": genes, "junction": [text[:30] for text in genes], "junction_aa": proteins})
+    frame.to_csv(tmp_path / "airr.tsv", sep="\t", index=False)
+    with pytest.warns(UserWarning, match=r"those of the column sequence, not of junction \(--drop sequence leaves"):
+        assert load_dataset(tmp_path / "airr.tsv", modality="dna").x.shape == (20, 60)
+    with pytest.warns(UserWarning, match="those of the column junction_aa$"):
+        assert load_dataset(tmp_path / "airr.tsv", modality="proteins").x.shape == (20, 20)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, require, say, warn
 from viewsmith.data.label_tables import column_of, rows_of_names, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
@@ -54,10 +54,13 @@ def read_sequences(
     """The column with the most letters of the alphabet as rows, which it says; for a run, the column of the run."""
     column = None if request.schema is None else request.schema.get("sequences")
     if column is None:
-        column = _column(
+        column, *others = _columns(
             frame.drop(columns=[*request.drop, *([] if label is None else [label])]), alphabet, source_name
         )
-        warn(f"{source_name}: the sequences are those of the column {one_line(column, 60)}")
+        beside = (
+            f", not of {name_list(others, 4)} (--drop {quoted(one_line(column, 40))} leaves it out)" if others else ""
+        )
+        warn(f"{source_name}: the sequences are those of the column {one_line(column, 60)}{beside}")
     elif column not in frame.columns:
         raise InputError(f"{source_name} has no column {one_line(column, 60)}, in which the run has its sequences")
     texts = frame[column]
@@ -70,9 +73,11 @@ def read_sequences(
     return FileContents(rows, y, table=table, options={"sequences": column}, modality=alphabet.name)
 
 
-def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
-    """The text column with the most letters, among those that have hardly anything else."""
+def _columns(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> list[str]:
+    """The text columns that have hardly anything but letters, those with the most first; for proteins those that have
+    not only letters of DNA, if there are some."""
     found: dict[str, int] = {}
+    of_dna: set[str] = set()
     for name in frame.columns:
         if pd.api.types.is_numeric_dtype(frame[name]):
             continue
@@ -80,12 +85,15 @@ def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
         known = int(alphabet.known[text].sum())
         if known and known >= MOSTLY * len(text):
             found[str(name)] = known
+            if alphabet is not NUCLEOTIDES and NUCLEOTIDES.known[text].sum() >= MOSTLY * len(text):
+                of_dna.add(str(name))
     if not found:
         raise InputError(
             f"{source_name}: no column has letters {alphabet} alone, expected one with the sequences; its columns are "
             f"{name_list(list(map(str, frame.columns)))}"
         )
-    return max(found, key=lambda name: found[name])
+    kept = found.keys() - of_dna or found.keys()
+    return sorted(kept, key=lambda name: found[name], reverse=True)
 
 
 _FASTA = (".fa", ".fasta", ".fas", ".fna", ".ffn", ".faa", ".frn", ".pep")
