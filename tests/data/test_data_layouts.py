@@ -89,6 +89,22 @@ def test_moments_in_two_columns_are_told(tmp_path, monkeypatch):
     assert "(--time Date);" in refusal(load_dataset, "at.csv", modality="series", length="1h")
 
 
+@pytest.mark.parametrize(("step", "points"), [("B", 30), ("h", 24), ("15min", 96), ("s", 30)])
+def test_moments_of_one_recording_are_told(tmp_path, recwarn, step, points):
+    at = pd.Series(pd.date_range("2015-01-01", periods=1000, freq=step))
+    frame = pd.DataFrame({"at": at.dt.strftime("%Y-%m-%d %H:%M:%S"), "open": np.cumsum(rng.normal(size=1000))})
+    for name, told in (("a", True), ("b", False)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        load_dataset(tmp_path / f"{name}.csv")
+        said = [str(w.message) for w in recwarn if "moments of one recording" in str(w.message)]
+        assert bool(said) == told
+        if told:
+            assert f"--modality series --time at --length {points} takes" in said[0]
+            load_dataset(tmp_path / "a.csv", modality="series", time="at", length=points)
+            frame = frame.assign(at=rng.permutation(frame["at"]))
+            recwarn.clear()
+
+
 @pytest.mark.parametrize("above", ["", "# of two sites\n"])
 def test_rows_that_are_taxa_are_told(tmp_path, monkeypatch, recwarn, above):
     """The line runs as it stands."""

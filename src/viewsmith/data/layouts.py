@@ -144,6 +144,15 @@ def warn_rows(frame: Any, roles: Mapping[str, str], source_name: str) -> None:
         )
         return
     if (case := _case_of(frame)) is None:
+        for name in dates:
+            days = known[name] if name in known else pd.to_datetime(frame[name], errors="coerce", utc=True)
+            if (points := _points_of_clock(days)) is not None:
+                time = quoted(one_line(name, 40))
+                warn(
+                    f"{source_name}: rows are taken as samples, but they may be moments of one recording, by {name}: "
+                    f"--modality series --time {time} --length {points} takes {points} rows in turn as samples"
+                )
+                return
         return
     said = f"{source_name}: {one_line(case, 40)} has {frame[case].nunique():,} values in {len(frame):,} rows"
     kinds = [name for name, role in roles.items() if role == "category" and _ACTIVITY.fullmatch(name)]
@@ -160,6 +169,28 @@ def warn_rows(frame: Any, roles: Mapping[str, str], source_name: str) -> None:
         f"{said}, and is {'left out' if left_out else 'a feature'}: --groups {name} --split-groups keeps the rows of "
         f"each on one side of the split{leave}"
     )
+
+
+FEWEST_OF_CLOCK = 200  # moments of one recording
+EVEN = 0.7  # of the steps, at least, as of business days, that are equal
+
+
+def _points_of_clock(moments: Any) -> int | None:
+    """How many moments, in order and at mostly equal steps, a sample may have: those of a day, or a month of days;
+    None for others."""
+    import numpy as np
+
+    if len(moments) < FEWEST_OF_CLOCK or moments.isna().any() or not moments.is_monotonic_increasing:
+        return None
+    steps = np.diff(moments.to_numpy("datetime64[s]").astype(np.int64))
+    step = int(np.median(steps))
+    if step <= 0 or (steps == step).mean() < EVEN or (steps == 0).any():
+        return None
+    a_day = 86_400 // step
+    return a_day if 8 <= a_day <= len(moments) // FEWEST_OF_DAYS else 30
+
+
+FEWEST_OF_DAYS = 10  # days, from which on each may be a sample
 
 
 _CASE = re.compile(
