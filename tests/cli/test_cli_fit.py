@@ -252,7 +252,7 @@ def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
     given = ("fit", "wine", "--epochs", 40, "--set", "hidden=8", "--seed", 3)
     good(*given, "--out", tmp_path / "whole")
     first = good(*given, "--out", tmp_path / "cut", "--minutes", 1e-9)
-    assert f"resume with `viewsmith fit --out {tmp_path / 'cut'} --resume`" in first.err
+    assert f"resume with `viewsmith fit --out {tmp_path / 'cut'} --resume --minutes 2e-09`" in first.err
     assert call("fit", "--out", tmp_path / "cut").refused("Missing argument 'DATA'")
     good("fit", "--out", tmp_path / "cut", "--resume", "--minutes", 10)
     assert model_bytes(tmp_path / "cut") == model_bytes(tmp_path / "whole")

@@ -175,7 +175,9 @@ def _say_what_is_next(
         embedded = f"`viewsmith embed {run} {quoted(data)}{masks} --out h.npz`"
         line = f"next: open {out / 'report.html'}, {scored}{embedded}"
         if model.status_ != "finished":
-            line = f"{model.status_}: resume with `viewsmith fit --out {run} --resume`"
+            # The minutes include those before: with as many, a resumed training would end at once.
+            more = f" --minutes {2 * model.minutes:g}" if model.status_ == "time limit" and model.minutes else ""
+            line = f"{model.status_}: resume with `viewsmith fit --out {run} --resume{more}`"
         echo(line, err=True)
         echo(str(out))
     if model.status_ == "interrupted":
