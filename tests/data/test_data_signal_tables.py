@@ -71,6 +71,20 @@ def test_dates_that_are_months_are_in_order(tmp_path):
     assert data.schema["signal"]["rate"] is None
 
 
+def test_two_columns_tell_recordings(tmp_path):
+    rows = [(f"B{b}", c, t, b + c / 10 + t / 100) for b in range(3) for c in range(12) for t in range(20)]
+    pd.DataFrame(rows, columns=["battery", "cycle", "t", "volt"]).to_csv(tmp_path / "x.csv", index=False)
+    options = {"modality": "series", "time": "t", "recording": "battery,cycle"}
+    data = load_dataset(tmp_path / "x.csv", groups="battery", split_by_groups=True, **options)
+    assert data.x.shape == (36, 1, 20) and data.row_names[13] == "B1 1" and data.groups.tolist()[12] == "B1"
+    assert load_dataset(tmp_path / "x.csv", schema=data.schema).x.shape == (36, 1, 20)
+    with pytest.warns(UserWarning, match="--modality series --time t --id battery,cycle takes recordings"):
+        load_dataset(tmp_path / "x.csv")
+    assert "has no column 'battery,cyc'" in refusal(
+        load_dataset, tmp_path / "x.csv", **options | {"recording": "battery,cyc"}
+    )
+
+
 @pytest.mark.parametrize("even", [True, False])
 def test_a_column_that_names_channels(tmp_path, capsys, recwarn, even):
     """A row for each channel at each moment: sensors at equal steps, or bands of which each has moments of its own."""

@@ -536,6 +536,9 @@ def test_counts_of_samples_whose_totals_differ_are_a_warning(tmp_path, recwarn):
         assert load_dataset(tmp_path / "t.csv").x.shape == values.shape
         assert warned == any("--normalization log takes shares" in str(w.message) for w in recwarn)
         recwarn.clear()
+    pd.DataFrame(x).add_prefix("v").assign(kind=list("uv") * 6).to_csv(tmp_path / "t.csv", index=False)
+    load_dataset(tmp_path / "t.csv")  # with categories they are measures
+    assert not any("--normalization log" in str(w.message) for w in recwarn)
     pd.DataFrame(x).add_prefix("ENSG0000000").T.rename_axis("gene").to_csv(tmp_path / "t.csv")
     load_dataset(tmp_path / "t.csv")
     assert any(str(w.message).endswith("t_cells.csv --normalization log") for w in recwarn)

@@ -4,6 +4,7 @@ samples of them."""
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ _TIMES = (
 )
 
 
+MOST_PARTS = 4  # columns, of which two may tell recordings together
 FEWEST_MOMENTS, MOST_COLUMNS = 10, 200  # of a recording in the mean, and of a table in which they are sought
 
 
@@ -100,6 +102,7 @@ def moments_of(frame: Any) -> tuple[str, str] | None:
     """The columns of time and recording of a table with a row for each moment: blocks of rows have one value of the
     one, and numbers or dates of the other rise in every block and begin anew; None for other tables."""
     import numpy as np
+    import pandas as pd
 
     if frame.shape[1] > MOST_COLUMNS or len(frame) < 2 * FEWEST_MOMENTS:
         return None
@@ -123,8 +126,17 @@ def moments_of(frame: Any) -> tuple[str, str] | None:
             if (steps[inside] > 0).all() and (steps[~inside] < 0).any():
                 return str(time), str(name)
     for name in frame.columns:  # which may name channels, that have the same moments
-        if _CHANNEL.fullmatch(str(name)) and 2 <= frame[name].nunique() <= MOST_CHANNELS:
-            return moments_of(frame[frame[name] == frame[name].iloc[0]].drop(columns=name))
+        if not _CHANNEL.fullmatch(str(name)) or not 2 <= frame[name].nunique() <= MOST_CHANNELS:
+            continue
+        if found := moments_of(frame[frame[name] == frame[name].iloc[0]].drop(columns=name)):
+            return found
+    named = names_of_times(map(str, frame.columns))
+    kinds = [each for each in frame.columns if each not in named and frame[each].dtype.kind not in "fbM"]
+    kinds = [each for each in kinds[:MOST_PARTS] if 1 < frame[each].nunique() <= len(frame) / FEWEST_MOMENTS]
+    for one, two in combinations(kinds if named else (), 2):  # which only together tell recordings
+        joined = frame[one].astype(str) + "," + frame[two].astype(str)
+        if found := moments_of(pd.DataFrame({f"{one},{two}": joined, named[0]: frame[named[0]]})):
+            return found
     return None
 
 

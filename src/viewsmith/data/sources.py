@@ -162,7 +162,8 @@ def _normalization(
     if wanted == "auto" and found.cells and counts.looks_like_counts(x, found.names or ()):
         warn(f"{source_name}: {counts.NORMALIZED}")
         return "log"
-    many = names is not None and len(names) >= counts.MANY_COLUMNS
+    mixed = any(each.role in ("category", "text", "date") for each in getattr(getattr(x, "table", None), "columns", ()))
+    many = names is not None and len(names) >= counts.MANY_COLUMNS and not mixed
     if wanted == "auto" and not found.cells and many and kind.named_features and request.schema is None:
         counts.warn_depth(x, source_name)
     if wanted == "log":

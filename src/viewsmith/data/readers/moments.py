@@ -27,6 +27,11 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
     """The recordings of a table: a row each, or with a column of times or of names of recordings a row each moment."""
     time, name, label, group = (request.or_fitted(each) for each in ("time", "recording", "label", "groups"))
     options = {"time": time, "id": name, "label": label, "groups": None if group == "recording" else group}
+    parts = [] if name is None or name in frame.columns else [part.strip() for part in str(name).split(",")]
+    if len(parts) > 1 and {*parts} <= {*frame.columns}:  # a recording for each combination
+        joined = frame[parts[0]].astype(str).str.cat([frame[part].astype(str) for part in parts[1:]], sep=" ")
+        frame = frame.assign(**{str(name): joined})
+        frame = frame.drop(columns=[part for part in parts if part not in (label, group)])
     for option, column in options.items():
         if column is not None and column not in frame.columns:
             hint = suggest(column, list(frame.columns), "its columns are")
