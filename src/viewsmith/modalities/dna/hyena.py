@@ -17,8 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, name_list
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
+from viewsmith.core.tensors import load_weights, read_published
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.networks.base import EncoderContext
 
@@ -209,29 +210,8 @@ class Hyena(nn.Module):
 
         The file is ``model.safetensors`` of LongSafari/hyenadna-tiny-1k-seqlen-hf, or a copy of the original weights.
         """
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            stored = load_file(path)
-        except (OSError, SafetensorError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"{path}: expected HyenaDNA weights as a safetensors file ({reason})") from error
-        state = published_names(stored)
-        expected = {name: tuple(tensor.shape) for name, tensor in self.state_dict().items()}
-        problems = {
-            "missing": [name for name in expected if name not in state],
-            "unexpected": [name for name in state if name not in expected],
-            "wrong shape": [
-                f"{name} {tuple(state[name].shape)}, expected {shape}"
-                for name, shape in expected.items()
-                if name in state and tuple(state[name].shape) != shape
-            ],
-        }
-        if any(problems.values()):
-            differences = "; ".join(f"{kind}: {name_list(names, 3)}" for kind, names in problems.items() if names)
-            raise InputError(f"{path}: not the weights of this Hyena encoder; {differences}")
-        self.load_state_dict(state)
+        stored = read_published(Path(path), "encoder_weights", "the encoder hyena")
+        load_weights(self, published_names(stored), f"{path} (encoder_weights)", "the encoder hyena")
 
 
 def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
