@@ -47,3 +47,11 @@ def test_marks_of_missing_values(tmp_path, table, capsys, mark):
     assert load_dataset(tmp_path / "c.csv").x.shape == (40, 7)
     table.assign(K=table.K.astype(str).where(np.arange(40) > 0, "5x")).to_csv(tmp_path / "t.csv", index=False)
     assert "5x" in refusal(load_dataset, tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(("last", "told"), [("Total", 1), ("Source: own data", 1), ("s1", 0), ("Totalis", 0)])
+def test_rows_of_sums_at_the_end_are_told(tmp_path, table, recwarn, last, told):
+    table.insert(0, "name", [f"s{i}" for i in range(39)] + [last])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    load_dataset(tmp_path / "t.csv")
+    assert told == sum(f"the last 1 row may be of sums or notes ({last})" in str(w.message) for w in recwarn)

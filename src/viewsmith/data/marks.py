@@ -1,11 +1,12 @@
 """What tables have in place of numbers: a first row of units, and marks of missing values."""
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viewsmith.core.errors import name_list, one_line, pluralize, say
+from viewsmith.core.errors import name_list, one_line, pluralize, say, warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +50,27 @@ def with_numbers(frame: "pd.DataFrame", source_name: str, given: Collection[str]
         names = name_list([str(frame.columns[place]) for place in marked])
         say(f"{source_name}: {pluralize(count, 'cell')} of {names} without a number ({mark!r}), taken as missing")
     return changed.reset_index(drop=True) if below else changed
+
+
+_SUM = re.compile(r"(?i)\s*(grand )?(totals?|sums?|averages?|means?|summe|gesamt|source|notes?|footnotes?)\b\s*:?.*")
+LAST = 5  # rows that may be sums or notes
+
+
+def warn_last_rows(frame: "pd.DataFrame", source_name: str) -> None:
+    """Warn of last rows that are named as sums and notes are, if no row above is."""
+    import pandas as pd
+
+    if len(frame) < 2 * LAST or not pd.api.types.is_string_dtype(frame.dtypes.iloc[0]):
+        return
+    first = frame.iloc[:, 0].astype(str)
+    named = first.str.fullmatch(_SUM).to_numpy()
+    count = int(named.sum())
+    if 0 < count <= LAST and named[-count:].all() and first.nunique() > len(frame) / 2:
+        cells = one_line(first.iloc[-count], 40)
+        warn(
+            f"{source_name}: the last {pluralize(count, 'row')} may be of sums or notes ({cells}), and "
+            f"{'is' if count == 1 else 'are'} taken as samples: delete {'it' if count == 1 else 'them'} if so"
+        )
 
 
 def _has_number(frame: "pd.DataFrame", texts: list[int]) -> bool:

@@ -29,7 +29,7 @@ from viewsmith.data import labels
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.label_tables import with_labels
 from viewsmith.data.layouts import refuse_proteins, transposing, warn_rows, warn_taxa
-from viewsmith.data.marks import with_numbers
+from viewsmith.data.marks import warn_last_rows, with_numbers
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
@@ -327,6 +327,8 @@ def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     """What is read of a table, by the options."""
     of_texts = [] if request.table is None else [each.name for each in request.table.columns if each.role != "numeric"]
     frame = with_numbers(frame, source_name, [*(request.columns or ()), *request.one_hot, *of_texts])
+    if request.schema is None:
+        warn_last_rows(frame, source_name)
     if request.labels is not None and request.modality not in ("series", "images"):
         frame, key = with_labels(frame, request, source_name)
         if request.schema is None and key not in {*request.drop, *request.one_hot, *(request.columns or {})}:
