@@ -332,3 +332,23 @@ def test_other_folders_are_refused(searched, file, tmp_path):
         (tmp_path / "broken" / "tune.json").write_text(broken)
         assert call(*given[:-1], tmp_path / "broken").refused("tune.json is damaged", "restore it or delete")
     assert (tmp_path / "taken" / "notes.txt").exists() and (tmp_path / "broken" / "tune.json").exists()
+
+
+def test_images_search_the_method_that_fit_takes_unless_a_training_is_searched(tmp_path, monkeypatch):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 16, 16), dtype=np.uint8)
+    np.savez(tmp_path / "x.npz", X=pixels, y=np.arange(40) % 2)
+    asked = []
+
+    def found(dataset, out, make, ranges, **more):
+        asked.append((make({}).name, set(ranges)))
+        raise InputError("that is all")
+
+    monkeypatch.setattr(workflow, "tune", found)
+    for further in ((), RATE, ("--method", "contrastive")):
+        assert call("tune", tmp_path / "x.npz", "--out", tmp_path / "out", *further).refused("that is all")
+    views = {"crop_minimum", "color_strength"}
+    assert asked == [
+        ("linear-contrast", {"ridge", *views}),
+        ("contrastive", {"learning_rate"}),
+        ("contrastive", {"learning_rate", *views}),
+    ]

@@ -256,7 +256,9 @@ def tune(
     fixed = options.option_names(options.assignments(set_ or []))
     for name in fixed & RESERVED.keys():
         raise InputError(f"--set {name} has no effect on a search: use {RESERVED[name]}")
-    model = options.make_estimator(*asked, given)
+    # The method that `fit` would take, unless an option of a training is searched.
+    trained = not ranges.keys().isdisjoint({*OF_TRAINING, "framework", "encoder"})
+    model = options.make_estimator(*asked, given, *(() if trained else (dataset.modality, dataset.x.shape[1:])))
     if not ranges:
         default = default_space(model.name, dataset.modality)
         ranges = {name: text for name, text in default.items() if name not in settings(model).keys() | fixed}

@@ -25,7 +25,8 @@ from viewsmith.modalities import modality_of
 # Ranges that the searches of several methods share, see `viewsmith tune` and its `default_space`.
 RATE_RANGES = {"learning_rate": "0.0005..0.02"}
 NEIGHBORS_RANGES = {**RATE_RANGES, "n_neighbors": "3..30"}
-CROPS_RANGES = {**RATE_RANGES, "crop_minimum": "0.08..0.7", "color_strength": "0..1.5"}
+VIEWS_RANGES = {"crop_minimum": "0.08..0.7", "color_strength": "0..1.5"}
+CROPS_RANGES = RATE_RANGES | VIEWS_RANGES
 EDITS_RANGES = {**RATE_RANGES, "mutation_rate": "0.02..0.3", "max_edits": "1..4"}
 RECIPE_RANGES = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDITS_RANGES}
 RECIPE_RANGES |= {"proteins": {**RATE_RANGES, "window_minimum": "0.2..0.9"}}

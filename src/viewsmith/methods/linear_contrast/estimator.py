@@ -38,6 +38,7 @@ SAMPLES_OF_COLUMN, FEWEST_COLUMNS, MOST_COLUMNS = 32, 160, 512
 #: Smaller crops of published recipes are for networks: in the features smaller ones share less with each other.
 CROP_MINIMUM = 0.4
 APPENDED = 64
+RIDGES_RANGES = {"ridge": "0.01..3"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class LinearContrastFacts(Facts):
     "linear-contrast",
     help="fixed features and the contrast of fixed views on them, solved in closed form in seconds",
     source="InfoNCE: van den Oord et al. 2018; its solution for Gaussians: Ioffe 2006 (PLDA)",
-    search={"images": arguments.CROPS_RANGES | {"ridge": "0.01..3"}},
+    search={"images": arguments.VIEWS_RANGES | RIDGES_RANGES, "*": RIDGES_RANGES},
     compared=("images", "proteins", "series", "spectra"),
 )
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
