@@ -24,14 +24,14 @@ def with_numbers(frame: "pd.DataFrame", source_name: str, given: Collection[str]
     texts = [place for place, dtype in enumerate(frame.dtypes) if pd.api.types.is_string_dtype(dtype)]
     if not texts or len(frame) <= FEWEST:
         return frame
-    units = {} if _has_number(frame, texts) else {place: frame.iloc[0, place] for place in texts}
-    units = {place: unit for place, unit in units.items() if isinstance(unit, str) and unit.strip() not in MARKS}
+    first = [] if _has_number(frame, texts) else [(place, frame.iloc[0, place]) for place in texts]
+    units = {place: unit.strip() for place, unit in first if isinstance(unit, str) and unit.strip() not in MARKS}
     found: dict[int, pd.Series] = {}
     for place in texts:
         column = frame.iloc[1:, place] if place in units else frame.iloc[:, place]
         if (numbers := _numbers(column)) is not None:
             found[place] = numbers
-    below = {place: unit.strip() for place, unit in units.items() if place in found}
+    below = {place: unit for place, unit in units.items() if place in found}
     if below:  # then the other columns are without that row, too
         found = {place: numbers.iloc[-len(frame) + 1 :] for place, numbers in found.items()}
         said = name_list(list(dict.fromkeys(one_line(unit, 20) for unit in below.values())))
@@ -42,7 +42,7 @@ def with_numbers(frame: "pd.DataFrame", source_name: str, given: Collection[str]
     marked = [place for place, numbers in found.items() if numbers.isna().sum() > frame.iloc[:, place].isna().sum()]
     for place, numbers in found.items():
         if place in below or place in marked:
-            changed.isetitem(place, numbers)
+            changed.isetitem(place, numbers.to_numpy())
     if marked:
         count = sum(int(found[place].isna().sum() - frame.iloc[:, place].isna().sum()) for place in marked)
         cells = frame.iloc[:, marked[0]]

@@ -169,7 +169,7 @@ def _unfolded(frame: pd.DataFrame) -> pd.DataFrame:
         for name in nested:
             rows = [value if isinstance(value, dict) else {} for value in frame[name]]
             inner = pd.DataFrame(rows, index=frame.index).add_prefix(f"{name}.")
-            place = frame.columns.get_loc(name)
+            place = list(frame.columns).index(name)
             frame = pd.concat([frame.iloc[:, :place], inner, frame.iloc[:, place + 1 :]], axis=1)
     return frame
 

@@ -29,7 +29,9 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
     options = {"time": time, "id": name, "label": label, "groups": None if group == "recording" else group}
     parts = [] if name is None or name in frame.columns else [part.strip() for part in str(name).split(",")]
     if len(parts) > 1 and {*parts} <= {*frame.columns}:  # a recording for each combination
-        joined = frame[parts[0]].astype(str).str.cat([frame[part].astype(str) for part in parts[1:]], sep=" ")
+        joined: Any = frame[parts[0]].astype(str)
+        for part in parts[1:]:
+            joined = joined + " " + frame[part].astype(str)
         frame = frame.assign(**{str(name): joined})
         frame = frame.drop(columns=[part for part in parts if part not in (label, group)])
     for option, column in options.items():
@@ -105,7 +107,8 @@ def apart(frame: pd.DataFrame, values: list[str], kind: str, options: dict[str, 
     its channels; of several rows of a channel at a moment the mean."""
     moment = [each for each in (options["id"], options["time"]) if each is not None]
     found = frame.groupby([*moment, kind], sort=False)[values].mean().unstack(kind).sort_index(axis=1)
-    channels = [str(of) if len(values) == 1 else f"{value}_{of}" for value, of in found.columns]
+    pairs: Any = list(found.columns)
+    channels = [str(of) if len(values) == 1 else f"{value}_{of}" for value, of in pairs]
     others = [each for each in (options["label"], options["groups"]) if each is not None and each not in moment]
     beside = frame.drop_duplicates(moment)[[*moment, *others]].reset_index(drop=True)
     found = found.reindex(pd.MultiIndex.from_frame(beside[moment]) if len(moment) > 1 else beside[moment[0]])
