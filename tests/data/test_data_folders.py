@@ -329,6 +329,26 @@ def test_all_files_that_cannot_be_read_are_named_at_once(put, folder):
     assert "2.png as an image" in (said := refusal(load_dataset, folder)) and "1 further file of 4: 5.png" in said
 
 
+@pytest.mark.parametrize("mask", ["{}.png", "{}_mask.png", "{}_Segmentation_1.bmp"])
+def test_masks_beside_images_are_no_samples(put, folder, mask):
+    for kind in "ab":
+        for i in range(3):
+            put(f"{kind}/x{i}.jpg", pixels(32, 32))
+            put(f"{kind}/{mask.format(f'x{i}')}", pixels(32, 32))
+    with pytest.warns(UserWarning, match="6 images with the name of another one beside, left out as its mask: x0"):
+        data = load_dataset(folder)
+    assert data.row_names == [f"{kind}/x{i}.jpg" for kind in "ab" for i in range(3)]
+    assert data.y.tolist() == ["a"] * 3 + ["b"] * 3
+    with pytest.warns(UserWarning, match="left out as its mask"):
+        assert len(read_samples(folder).rows) == 6
+
+
+def test_a_few_images_of_one_name_are_all_samples(put, folder):
+    for name in ("0.jpg", "0.png", "1.jpg", "2.jpg", "gt.png", "x_mask.png"):
+        put(name)
+    assert len(load_dataset(folder).x) == 6
+
+
 @pytest.mark.parametrize("names", [("Training", "Testing"), ("train2017", "val2017"), ("train_images", "test_images")])
 def test_folders_of_a_split_under_other_names(put, folder, names):
     for name, n in zip(names, (3, 2), strict=True):

@@ -219,6 +219,10 @@ _PICTURES = {"image", "images", "imgs"}  # folders whose name is no class
 _MASKS = {"mask", "masks", "label", "labels", "annotations", "segmentations"}
 
 
+MASK_OF = re.compile(r"(.+?)[ _-](?:mask|masks|gt|seg|segmentation|annotation)(?:[ _-]?\d+)?", re.IGNORECASE)
+EXACT, PAIRED = (".png", ".bmp", ".gif", ".tif", ".tiff"), 0.9  # files of masks; part of the files that are pairs
+
+
 def _check_masks(path: Path, labels: Sequence[str]) -> None:
     """Raise InputError for a folder of images and one of their masks, which would be read as two classes."""
     found = sorted(set(labels))
@@ -365,7 +369,33 @@ def _labeled(folder: Path) -> _Images:
             "these: move the images into a class folder, or out"
         )
     found.files += loose
+    if masks := _masks_beside(found.files):
+        warn(_said_of_masks(folder, masks))
+        kept = [i for i, file in enumerate(found.files) if file not in masks]
+        found.files = [found.files[i] for i in kept]
+        found.labels = [found.labels[i] for i in kept] if found.labels else []
     return found
+
+
+def _masks_beside(files: Sequence[Path]) -> set[Path]:
+    """Files that are masks of others beside them: ``x_mask.png`` of x, or, if nearly all are such pairs, ``x.png`` of
+    ``x.jpg``, whose pixels are not exact."""
+    stems = {file.with_suffix("") for file in files}
+    masks = {
+        file
+        for file in files
+        if (found := MASK_OF.fullmatch(file.stem)) is not None and file.with_name(found[1]) in stems
+    }
+    photos = {file.with_suffix("") for file in files if file.suffix.lower() in (".jpg", ".jpeg")}
+    pairs = {file for file in files if file.suffix.lower() in EXACT and file.with_suffix("") in photos}
+    return masks | (pairs if 2 * len(pairs) >= PAIRED * len(files) else set())
+
+
+def _said_of_masks(folder: Path, masks: set[Path]) -> str:
+    named = name_list(sorted(file.name for file in masks))
+    return (
+        f"{folder}: {pluralize(len(masks), 'image')} with the name of another one beside, left out as its mask: {named}"
+    )
 
 
 def image_files(root: Path) -> list[Path]:
@@ -383,7 +413,9 @@ def image_files(root: Path) -> list[Path]:
     if 0 < len(masks) < len(found):
         warn(f"{root}: {pluralize(len(masks), 'image')} in folders of masks ({masks[0].parent.name}), left out")
         found = sorted(set(found) - set(masks))
-    return sorted(found)
+    if beside := _masks_beside(found):
+        warn(_said_of_masks(root, beside))
+    return sorted(set(found) - beside)
 
 
 def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
