@@ -141,6 +141,23 @@ def test_published_weights_of_colors_fit_other_channels_and_have_a_classifier(ti
     torch.testing.assert_close(first.weight, colors[:, [0, 1, 2, 0, 1]] * 3 / 5)
 
 
+def test_statistics_of_given_features_stay_and_their_row_is_that_of_the_features(timm, tmp_path, monkeypatch):
+    def create_model(name, *, num_classes, in_chans):
+        layers = nn.Conv2d(in_chans, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        return nn.Sequential(*layers)
+
+    monkeypatch.setattr(sys.modules["timm"], "create_model", create_model)
+    published = create_model("tiny", num_classes=0, in_chans=3)
+    published[1].running_mean.fill_(0.5)  # with no batches behind it, as weights from TensorFlow have
+    save_tensors(tmp_path / "w.safetensors", published.state_dict())
+    model = LinearContrast(features="timm:tiny", weights=str(tmp_path / "w.safetensors"), random_state=0).fit(IMAGES)
+    initial = model.untrained(IMAGES).method_.framework.encoder.features.network
+    assert (initial[1].running_mean == 0.5).all()
+    (features,) = model.fixed_features(IMAGES)
+    pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2) / 255
+    np.testing.assert_allclose(features, published.eval()(pixels).detach(), atol=1e-5)
+
+
 def test_weights_of_another_network_are_refused(timm, tmp_path):
     weights = {"0.weight": torch.zeros(4, 3, 3, 3), "0.bias": torch.zeros(4)}
     save_tensors(tmp_path / "w.safetensors", weights | {"1.weight": torch.zeros(4)})

@@ -138,6 +138,7 @@ def load_weights(
 
 #: What names of a classifier begin with in published weights; encoders have none.
 CLASSIFIERS = ("fc.", "classifier.", "head.", "head_dist.", "last_linear.")
+COUNTS = "num_batches_tracked"  # how many batches are behind the statistics of a BatchNorm
 
 
 def read_published(path: Path, option: str, target: str, advice: str = "") -> dict[str, Tensor]:
@@ -156,19 +157,29 @@ def read_published(path: Path, option: str, target: str, advice: str = "") -> di
 def load_published(module: nn.Module, tensors: Mapping[str, Tensor], origin: str, target: str) -> None:
     """Copy published weights into a network without a classifier.
 
-    The classifier of the file is left out. The oldest files lack how many batches are behind the statistics of
-    BatchNorm. A first convolution of three colors is fitted to other channels as timm does (Wightman 2019): one
-    channel has their sum, and several have them in turn, times 3 / channels.
+    The classifier of the file is left out. A first convolution of three colors is fitted to other channels as timm
+    does (Wightman 2019): one channel has their sum, and several have them in turn, times 3 / channels.
     """
     expected = module.state_dict()
     kept = {name: value for name, value in tensors.items() if name in expected or not name.startswith(CLASSIFIERS)}
-    kept |= {name: torch.tensor(1) for name in expected if name.endswith("num_batches_tracked") and name not in kept}
+    counts = [name for name in expected if name.endswith(COUNTS)]
+    kept |= {name: torch.ones_like(expected[name]) for name in counts if name not in kept}
     first = next((name for name, value in expected.items() if value.ndim == 4), "")
     colors, channels = kept.get(first), expected[first].shape[1] if first else 3
     if colors is not None and colors.ndim == 4 and colors.shape[1] == 3 != channels:
         in_turn = colors[:, torch.arange(channels) % 3] * (3 / channels)
         kept[first] = colors.sum(dim=1, keepdim=True) if channels == 1 else in_turn
     load_weights(module, kept, origin, target)
+    count_batches(module)
+
+
+@torch.no_grad()
+def count_batches(module: nn.Module) -> None:
+    """Tell that statistics of BatchNorm are given: the oldest published weights, and those from TensorFlow, lack how
+    many batches are behind them, or say none."""
+    for name, count in module.named_buffers():
+        if name.endswith(COUNTS):
+            count.clamp_(min=1)
 
 
 #: What makes tensors of a size that is given.

@@ -83,15 +83,20 @@ def rows_to_fit(x: Rows, generator: torch.Generator) -> Tensor:
 
 
 def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
-    """The default features of the modality, fitted to samples `X` of a fitted model without labels: float32
-    (n, n_features) of `X`, and of each of the `others`."""
+    """The features that a model was given, such as those of a network; otherwise the default ones of the modality,
+    fitted to samples `X` without labels: float32 (n, n_features) of `X`, and of each of the `others`."""
     modality, facts = model.modality_, model.facts_
-    generator = torch.Generator().manual_seed(derive_seed(facts.seed, "features"))
     name, options = modality.features_for(facts.statistics)
+    if given := getattr(facts, "features", name) != name:
+        name, options = facts.features, facts.features_options
     by = shrinks(name, modality, facts.row_shape, options)
-    features = named_features(name, modality, facts.row_shape, model.scaler_, options, by)
     rows = shrunken_rows(model.samples(X), by)
-    features.to(rows.device).fit(rows_to_fit(rows, generator), generator)
+    if given:
+        features = model.method_.framework.encoder.features
+    else:
+        features = named_features(name, modality, facts.row_shape, model.scaler_, options, by).to(rows.device)
+        generator = torch.Generator().manual_seed(derive_seed(facts.seed, "features"))
+        features.fit(rows_to_fit(rows, generator), generator)
 
     def of(rows: Rows) -> np.ndarray:
         starts = range(0, len(rows), BLOCK)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra, check_choice
 from viewsmith.core.registry import Bounds, register
-from viewsmith.core.tensors import load_published, read_published
+from viewsmith.core.tensors import count_batches, load_published, read_published
 from viewsmith.networks.base import EncoderContext, find_stem
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
@@ -304,6 +304,7 @@ def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
             f"timm cannot load pretrained weights of {context.name.removeprefix('timm:')!r} "
             f"({' '.join(str(error).split())[:200]}): see timm.list_pretrained(), or give a safetensors file"
         ) from error
+    count_batches(network)
 
 
 def load_timm_weights(network: nn.Module, context: EncoderContext, weights: str, option: str) -> None:

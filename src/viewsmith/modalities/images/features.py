@@ -222,7 +222,9 @@ class TimmFeatures(features.NetworkFeatures):
         pixels = x * layer.scale[:, None, None] + layer.center[:, None, None]  # type: ignore[index]
         if self.side is not None:
             pixels = F.interpolate(pixels, (self.side, self.side), mode="bilinear", antialias=True)
-        return super().of_block((pixels - self.center) / self.spread).flatten(1)
+        # On a CPU 1.6 times as fast as with channels first (EfficientNet-Lite0, 128 pixels).
+        scaled = ((pixels - self.center) / self.spread).contiguous(memory_format=torch.channels_last)
+        return super().of_block(scaled).flatten(1)
 
 
 CELL = 4  # pixels of a side of a cell
