@@ -343,6 +343,16 @@ def test_masks_beside_images_are_no_samples(put, folder, mask):
         assert len(read_samples(folder).rows) == 6
 
 
+def test_a_picture_beside_many_images_in_class_folders_is_left_out(put, folder):
+    for i in range(folders.LOOSE):
+        put(f"{'ab'[i % 2]}/{i}.png")
+    put("overview.png", pixels(9, 9))
+    with pytest.warns(UserWarning, match="1 image beside the class folders, left out: overview.png"):
+        assert len(load_dataset(folder).x) == folders.LOOSE
+    (folder / "a" / "0.png").unlink()
+    assert "has both images (overview.png) and class folders (a)" in refusal(load_dataset, folder)
+
+
 def test_a_few_images_of_one_name_are_all_samples(put, folder):
     for name in ("0.jpg", "0.png", "1.jpg", "2.jpg", "gt.png", "x_mask.png"):
         put(name)

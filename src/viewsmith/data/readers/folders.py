@@ -210,6 +210,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     )
 
 
+LOOSE = 50  # images in class folders for each one beside these that is left out
 LISTED = 20  # files that cannot be read, which are named
 LOOKED_AT, SMALL = 8, 64  # files in color before all are read as gray, and about their pixels of a side if JPEG
 LARGE = 512  # pixels of a side, from which on a whole image is rarely one sample, and takes seconds
@@ -363,23 +364,27 @@ def _labeled(folder: Path) -> _Images:
         found.files += files
         found.labels += [inner.name] * len(files)
         found.ignored += (deeper + rest) if files else [inner]
+    if 0 < LOOSE * len(loose) <= len(found.files):  # pictures of a description of the data
+        warn(
+            f"{folder}: {pluralize(len(loose), 'image')} beside the class folders, left out: {name_list([file.name for file in loose])}"
+        )
+        loose = []
     if loose and found.files:
         raise InputError(
             f"{folder} has both images ({loose[0].name}) and class folders ({found.labels[0]}), expected only one of "
             "these: move the images into a class folder, or out"
         )
     found.files += loose
-    if masks := _masks_beside(found.files):
-        warn(_said_of_masks(folder, masks))
+    if masks := _masks_beside(found.files, folder):
         kept = [i for i, file in enumerate(found.files) if file not in masks]
         found.files = [found.files[i] for i in kept]
         found.labels = [found.labels[i] for i in kept] if found.labels else []
     return found
 
 
-def _masks_beside(files: Sequence[Path]) -> set[Path]:
-    """Files that are masks of others beside them: ``x_mask.png`` of x, or, if nearly all are such pairs, ``x.png`` of
-    ``x.jpg``, whose pixels are not exact."""
+def _masks_beside(files: Sequence[Path], folder: Path) -> set[Path]:
+    """Files that are masks of others beside them, with a warning: ``x_mask.png`` of x, or, if nearly all are such
+    pairs, ``x.png`` of ``x.jpg``, whose pixels are not exact."""
     stems = {file.with_suffix("") for file in files}
     masks = {
         file
@@ -388,14 +393,11 @@ def _masks_beside(files: Sequence[Path]) -> set[Path]:
     }
     photos = {file.with_suffix("") for file in files if file.suffix.lower() in (".jpg", ".jpeg")}
     pairs = {file for file in files if file.suffix.lower() in EXACT and file.with_suffix("") in photos}
-    return masks | (pairs if 2 * len(pairs) >= PAIRED * len(files) else set())
-
-
-def _said_of_masks(folder: Path, masks: set[Path]) -> str:
-    named = name_list(sorted(file.name for file in masks))
-    return (
-        f"{folder}: {pluralize(len(masks), 'image')} with the name of another one beside, left out as its mask: {named}"
-    )
+    masks |= pairs if 2 * len(pairs) >= PAIRED * len(files) else set()
+    if masks:
+        named = f"{pluralize(len(masks), 'image')} with the name of another one beside, left out as its mask"
+        warn(f"{folder}: {named}: {name_list(sorted(file.name for file in masks))}")
+    return masks
 
 
 def image_files(root: Path) -> list[Path]:
@@ -413,9 +415,7 @@ def image_files(root: Path) -> list[Path]:
     if 0 < len(masks) < len(found):
         warn(f"{root}: {pluralize(len(masks), 'image')} in folders of masks ({masks[0].parent.name}), left out")
         found = sorted(set(found) - set(masks))
-    if beside := _masks_beside(found):
-        warn(_said_of_masks(root, beside))
-    return sorted(set(found) - beside)
+    return sorted(set(found) - _masks_beside(found, root))
 
 
 def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
