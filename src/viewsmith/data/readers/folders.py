@@ -365,9 +365,8 @@ def _labeled(folder: Path) -> _Images:
         found.labels += [inner.name] * len(files)
         found.ignored += (deeper + rest) if files else [inner]
     if 0 < LOOSE * len(loose) <= len(found.files):  # pictures of a description of the data
-        warn(
-            f"{folder}: {pluralize(len(loose), 'image')} beside the class folders, left out: {name_list([file.name for file in loose])}"
-        )
+        names = name_list([file.name for file in loose])
+        warn(f"{folder}: {pluralize(len(loose), 'image')} beside the class folders, left out: {names}")
         loose = []
     if loose and found.files:
         raise InputError(
