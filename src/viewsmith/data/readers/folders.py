@@ -35,7 +35,7 @@ from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extensio
 from viewsmith.data.reading import Claims, FileContents, by_ending, deep, planes_of, reader, reading
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
-from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of
+from viewsmith.modalities.images.channels import SMALLEST_SIDE, WHITE, common_side, size_of
 from viewsmith.modalities.images.modality import Images
 
 if TYPE_CHECKING:
@@ -365,8 +365,8 @@ def _labeled(folder: Path) -> _Images:
         found.labels += [inner.name] * len(files)
         found.ignored += (deeper + rest) if files else [inner]
     if 0 < LOOSE * len(loose) <= len(found.files):  # pictures of a description of the data
-        names = name_list([file.name for file in loose])
-        warn(f"{folder}: {pluralize(len(loose), 'image')} beside the class folders, left out: {names}")
+        named = name_list([file.name for file in loose])
+        warn(f"{folder}: {pluralize(len(loose), 'image')} beside the class folders, left out: {named}")
         loose = []
     if loose and found.files:
         raise InputError(
@@ -546,7 +546,7 @@ def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
     if wide := deep(image):
         raise InputError(f"{file} has {wide}, and {files[0].name} 8 bits: expected files of one depth")
     alpha = image.mode in ("LA", "RGBA") and image.format == "TIFF"  # which may be a channel like the others
-    if alpha and image.getchannel("A").getextrema()[0] < Images.samples.high:
+    if alpha and np.asarray(image.getchannel("A")).min() < WHITE:
         raise InputError(
             f"{file} has transparency (mode {image.mode}), expected gray or RGB; paste it on a background and save it "
             "again, or if it is a channel: --axes YXC"
