@@ -78,7 +78,7 @@ def test_presets_fit(name, wine):
     assert np.isfinite(cls(**cls.presets["paper"] | small).fit(wine[:64]).transform(wine)).all()
 
 
-@pytest.mark.filterwarnings("error", "ignore::UserWarning")
+@pytest.mark.filterwarnings("error", "ignore::UserWarning", "ignore:.torch.jit.script:DeprecationWarning")
 @pytest.mark.parametrize("name", TRAINED)
 def test_bf16_trains_and_serves_float32(name, wine):
     model = TRAINED[name](**TINY, precision="bf16").fit(wine)
