@@ -22,6 +22,7 @@ def defined_in(module, name):
 
 def modules_of(file):
     """Modules of viewsmith of whose names a file, or a helper beside it, makes use."""
+    packages = {"viewsmith": "viewsmith"}  # that are imported whole, by the name that they have here
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -30,11 +31,14 @@ def modules_of(file):
             beside = file.with_name(f"{module}.py")
             if module.split(".")[0] == "viewsmith":
                 for name in node.names:
+                    packages[name.asname or name.name] = f"{module}.{name.name}"
                     yield from (module, f"{module}.{name.name}", str(defined_in(module, name.name)))
             elif beside.exists() and beside != file:
                 yield from modules_of(beside)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "viewsmith":
-            yield str(defined_in("viewsmith", node.attr))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            package = packages.get(node.value.id, "")
+            if package.rpartition(".")[2] in {"viewsmith", *PACKAGES}:
+                yield str(defined_in(package, node.attr))
 
 
 @pytest.mark.parametrize("package", sorted({file.parent.name for file in FILES}))
