@@ -334,7 +334,7 @@ def test_masks_beside_images_are_no_samples(put, folder, mask):
     for kind in "ab":
         for i in range(3):
             put(f"{kind}/x{i}.jpg", pixels(32, 32))
-            put(f"{kind}/{mask.format(f'x{i}')}", pixels(32, 32))
+            put(f"{kind}/{mask.format(f'x{i}')}", pixels(32, 32) // 128)
     with pytest.warns(UserWarning, match="6 images with the name of another one beside, left out as its mask: x0"):
         data = load_dataset(folder)
     assert data.row_names == [f"{kind}/x{i}.jpg" for kind in "ab" for i in range(3)]
@@ -359,6 +359,14 @@ def test_a_few_images_of_one_name_are_all_samples(put, folder):
     assert len(load_dataset(folder).x) == 6
 
 
+@pytest.mark.parametrize("shape", [(32, 32, 3), (32, 32), (30, 32)])
+def test_other_pictures_of_one_name_are_samples(put, folder, shape):
+    for i in range(6):
+        put(f"{i}.jpg", pixels(32, 32))
+        put(f"{i}.png", pixels(*shape) // (1 if shape[0] == 32 else 128))
+    assert len(load_dataset(folder, image_size=16).x) == 12
+
+
 @pytest.mark.parametrize("names", [("Training", "Testing"), ("train2017", "val2017"), ("train_images", "test_images")])
 def test_folders_of_a_split_under_other_names(put, folder, names):
     for name, n in zip(names, (3, 2), strict=True):
@@ -367,6 +375,20 @@ def test_folders_of_a_split_under_other_names(put, folder, names):
     with warnings.catch_warnings(action="ignore"):  # that the validation is for testing
         data = load_dataset(folder)
     assert data.split == "given" and len(data.train_index) == 3 and len(data.test_index) == 2 and data.y is None
+
+
+def test_folders_that_may_be_of_a_split(put, folder):
+    for i in range(6):
+        for name in ("Training", "Cycling", "Testing"):
+            put(f"{name}/{i}.png")
+        for name in ("train2014/a", "train2017/a", "test2017/a"):
+            put(f"years/{name}/{i}.png")
+            put(f"exact/{name.replace('2014', '')}/{i}.png")
+    years, exact = ((folder / each).rename(folder.parent / each) for each in ("years", "exact"))
+    assert sorted(set(load_dataset(folder).y)) == ["Cycling", "Testing", "Training"]
+    assert "several folders for train, train2014, train2017: expected one" in refusal(load_dataset, years)
+    with pytest.warns(UserWarning, match="ignored: train2017"):
+        assert load_dataset(exact).row_names[0].startswith("train/")
 
 
 def test_colors_of_16_bits_are_refused(put, folder):

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,6 +223,7 @@ _MASKS = {"mask", "masks", "label", "labels", "annotations", "segmentations"}
 
 MASK_OF = re.compile(r"(.+?)[ _-](?:mask|masks|gt|seg|segmentation|annotation)(?:[ _-]?\d+)?", re.IGNORECASE)
 EXACT, PAIRED = (".png", ".bmp", ".gif", ".tif", ".tiff"), 0.9  # files of masks; part of the files that are pairs
+COLORS = 64  # of a mask, at most
 
 
 def _check_masks(path: Path, labels: Sequence[str]) -> None:
@@ -319,7 +321,7 @@ def _pixels(
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:
     """All images in a folder, and the number of train images if there are folders train and test."""
-    folders = {SPLITS.sub(r"\1", folder.name.lower()): folder for folder in _entries(root)[1]}
+    folders = _split_folders(root)
     validation = next((folders[name] for name in VALIDATION if name in folders), None)
     if validation is not None and "train" in folders:
         taken = "left out: the split is that of train and test" if "test" in folders else "taken for the test split"
@@ -347,6 +349,24 @@ def _list_images(root: Path) -> tuple[_Images, int | None]:
     ignored = loose + [folder for folder in others if folder not in used] + rest
     merged = _Images(train.files + test.files, train.labels + test.labels, ignored + train.ignored + test.ignored)
     return merged, len(train.files)
+
+
+def _split_folders(root: Path) -> dict[str, Path]:
+    """The folders in a folder by their names, those of a split as train, test and val; Training beside Cycling, both
+    with images, is a class."""
+    inner = _entries(root)[1]
+    found = {folder.name.lower(): folder for folder in inner}
+    named = {name: key for name in found if (key := SPLITS.sub(r"\1", name)) not in found}
+    verbs, others = named.keys() & {"training", "testing"}, [*filterfalse(SPLITS.match, found)]
+    if all(any(_entries(found[name])[0] for name in names) for names in (verbs, others)):
+        return found
+    for key in dict.fromkeys(named.values()):
+        several = [name for name in named if named[name] == key]
+        if len(several) > 1:
+            folders = name_list([found[name].name for name in several])
+            raise InputError(f"{root} has several folders for {key}, {folders}: expected one; move them into one")
+        found[key] = found.pop(several[0])
+    return found
 
 
 def _labeled(folder: Path) -> _Images:
@@ -383,20 +403,35 @@ def _labeled(folder: Path) -> _Images:
 
 def _masks_beside(files: Sequence[Path], folder: Path) -> set[Path]:
     """Files that are masks of others beside them, with a warning: ``x_mask.png`` of x, or, if nearly all are such
-    pairs, ``x.png`` of ``x.jpg``, whose pixels are not exact."""
+    pairs and some of them look so, ``x.png`` of ``x.jpg``, whose pixels are not exact."""
     stems = {file.with_suffix("") for file in files}
     masks = {
         file
         for file in files
         if (found := MASK_OF.fullmatch(file.stem)) is not None and file.with_name(found[1]) in stems
     }
-    photos = {file.with_suffix("") for file in files if file.suffix.lower() in (".jpg", ".jpeg")}
-    pairs = {file for file in files if file.suffix.lower() in EXACT and file.with_suffix("") in photos}
-    masks |= pairs if 2 * len(pairs) >= PAIRED * len(files) else set()
+    photos = {file.with_suffix(""): file for file in files if file.suffix.lower() in (".jpg", ".jpeg")}
+    pairs = [file for file in files if file.suffix.lower() in EXACT and file.with_suffix("") in photos]
+    if 2 * len(pairs) >= PAIRED * len(files):
+        some = pairs[:: -(-len(pairs) // LOOKED_AT)] if pairs else []
+        masks |= {*pairs} if all(_looks_masked(file, photos[file.with_suffix("")]) for file in some) else set()
     if masks:
         named = f"{pluralize(len(masks), 'image')} with the name of another one beside, left out as its mask"
         warn(f"{folder}: {named}: {name_list(sorted(file.name for file in masks))}")
     return masks
+
+
+def _looks_masked(file: Path, photo: Path) -> bool:
+    """Whether an image may be a mask of another one: of its size, with few colors, or gray where that is in color."""
+    from PIL import Image
+
+    with contextlib.suppress(InputError), reading(str(file), "an image"), Image.open(file) as mask:
+        with Image.open(photo) as image:
+            sizes = {image.size, image.size[::-1]}
+        return mask.size in sizes and (
+            mask.getcolors(COLORS) is not None or (mask.mode in GRAY and image.mode not in GRAY)
+        )
+    return True  # a damaged file, which is named later
 
 
 def image_files(root: Path) -> list[Path]:
