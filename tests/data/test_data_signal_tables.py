@@ -120,6 +120,18 @@ def test_a_column_that_names_channels(tmp_path, capsys, recwarn, even):
     assert any("--modality series --time t --id star takes recordings" in str(w.message) for w in recwarn)
 
 
+@pytest.mark.parametrize("recording", [None, "id"])
+def test_phases_and_values_are_no_channels(tmp_path, recording):
+    """A column that is named as channels are, with the phases of a test, or with the numbers of a sensor."""
+    t = np.arange(240)
+    frame = pd.DataFrame({"t": t % 120 if recording else t, "id": t // 120, "sensor": t * 7 % 5, "x": np.sin(t)})
+    for test in (np.where(t % 120 < 60, "A", "B") if recording else np.where(t < 120, "A", "B"), t % 120 // 60):
+        frame.assign(test=test).to_csv(tmp_path / "x.csv", index=False)
+        options = {"modality": "series", "time": "t", "length": 20, "recording": recording}
+        data = load_dataset(tmp_path / "x.csv", drop=[] if recording else ["id"], **options)
+        assert data.schema["signal"]["channels"][:2] == ["sensor", "x"] and np.isfinite(data.x).all()
+
+
 def test_moments_that_are_refused(tmp_path):
     options = {"modality": "series", "time": "t", "recording": "run"}
     moments(tmp_path / "l.csv")

@@ -256,11 +256,16 @@ _CHANNEL = re.compile(
 )
 MOST_CHANNELS = 64
 MOST_REPEATED = 0.05  # of the rows of a channel, that have a moment of another one
+TOGETHER = 0.3  # of the rows, at least, that have the moment of another channel, if channels are at the same moments
+#: Of whole numbers at moments of their own: values of a sensor are no numbers of sensors.
+_NUMBERED = re.compile(r"(?i)(.*[\W_])?((pass)?band|filter|fid|channel|\w*[\W_]?(id|no|nr|num|name|code))")
+SPANNED = 0.5  # of the time of a recording, by most of its channels: phases of a test are one after the other
 
 
 def channel_column(frame: Any, names: Sequence[str], time: str | None, recording: str | None) -> str | None:
     """Which of some columns names the channel of each row, of a table with a row for each channel at each moment: it is
-    named so, or tells rows of a recording at one moment apart; and most recordings have several of its values."""
+    named so, or tells rows of a recording at one moment apart; and most recordings have several of its values. Channels
+    with moments of their own have them all along, and their numbers a name of numbers."""
     for name in names if time is not None else ():
         column, named = frame[name], _CHANNEL.fullmatch(str(name)) is not None
         if (column.dtype.kind in "biufM" and not (named and column.dtype.kind in "iu")) or column.isna().any():
@@ -270,9 +275,23 @@ def channel_column(frame: Any, names: Sequence[str], time: str | None, recording
         moment = [each for each in (recording, time) if each is not None]
         repeated, left = (frame.duplicated(keys).mean() for keys in (moment, [*moment, name]))
         several = column.nunique() if recording is None else frame.groupby(recording)[name].nunique().median()
-        if left <= MOST_REPEATED and several > 1 and (named or (recording is not None and repeated > 0.5)):
+        if left > MOST_REPEATED or several < 2 or not (named or (recording is not None and repeated > 0.5)):
+            continue
+        numbers = column.dtype.kind in "iu" and _NUMBERED.fullmatch(str(name)) is None
+        if repeated >= TOGETHER or not (numbers or _spanned(frame, str(name), str(time), recording) < SPANNED):
             return name
     return None
+
+
+def _spanned(frame: Any, name: str, time: str, recording: str | None) -> float:
+    """The part of the time of a recording from the first to the last row of one value of a column, in the median."""
+    import pandas as pd
+
+    at = pd.Series(pd.factorize(frame[time], sort=True)[0], frame.index)
+    of = pd.Series(0, frame.index) if recording is None else frame[recording]
+    spans = (at.groupby(keys).agg(["min", "max"]).diff(axis=1)["max"] for keys in ([of, frame[name]], [of]))
+    inner, whole = spans
+    return float((inner / whole.reindex(inner.index.get_level_values(0)).to_numpy()).median())
 
 
 MOST_KINDS, LONG = 40, 50  # of labels of moments, and how many rows each stays in the mean
