@@ -49,6 +49,30 @@ def test_marks_of_missing_values(tmp_path, table, capsys, mark):
     assert "5x" in refusal(load_dataset, tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_new_rows_have_the_marks_and_units_of_a_run(tmp_path, table, strict):
+    """However few they are; categories of a run that are numbers and marks stay what they were."""
+    table = table.drop(columns="who").assign(k=rng.choice(["1", "2", "?"], 40))
+    table.assign(K=table.K.where(np.arange(40) % 9 > 0, "?")).to_csv(tmp_path / "t.csv", index=False)
+    options = {"one_hot": ["k"], "strict": True, "impute": "median"} if strict else {"columns": {"k": "category"}}
+    data = load_dataset(tmp_path / "t.csv", **options)
+    known = {"schema": data.schema} | ({"impute": "median"} if strict else {"table": data.x.table})
+    units, marks = pd.DataFrame([dict.fromkeys(table, "kg") | {"k": ""}]), table[:3].assign(K="?")
+    for rows in (marks, pd.concat([units, marks]), table[:7].assign(K=["?"] * 6 + ["2.5"]), table[10:13]):
+        rows.to_csv(tmp_path / "new.csv", index=False)
+        x = np.asarray(load_dataset(tmp_path / "new.csv", **known).x)
+        assert x.shape == (len(rows) - (rows.Na.iloc[0] == "kg"), data.x.shape[1])
+    np.testing.assert_array_equal(x, np.asarray(data.x)[10:13])
+
+
+@pytest.mark.parametrize("word", ["unknown", "not measured", "#NULL!"])
+def test_words_for_missing_values_are_no_units(tmp_path, table, word):
+    first = table.astype(object)
+    first.loc[0, ["Na", "K", "weight"]] = word
+    first.to_csv(tmp_path / "t.csv", index=False)
+    assert f"as {word!r} in row 1 of Na" in refusal(load_dataset, tmp_path / "t.csv", label="who")
+
+
 @pytest.mark.parametrize(("last", "told"), [("Total", 1), ("Source: own data", 1), ("s1", 0), ("Totalis", 0)])
 def test_rows_of_sums_at_the_end_are_told(tmp_path, table, recwarn, last, told):
     table.insert(0, "name", [f"s{i}" for i in range(39)] + [last])

@@ -12,24 +12,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MARKS = ("?", ".", "-", "--", "*")  # of missing values, as UCI, SAS and others write them
+_MISSING = re.compile(r"(?i)\W*(|unknown|missing|none|null|n/?an?|not \w+|undefined|error|inf|invalid)\W*")  # no units
 FEWEST = 5  # numbers below units
 SOME = 1000  # cells that are looked at first
 
 
-def with_numbers(frame: "pd.DataFrame", source_name: str, given: Collection[str] = ()) -> "pd.DataFrame":
+def with_numbers(
+    frame: "pd.DataFrame", source_name: str, given: Collection[str] = (), fitted: Collection[str] = ()
+) -> "pd.DataFrame":
     """A table without a first row of units, and with columns of numbers and `MARKS` as numbers, which is said, but for
-    columns whose roles are `given`."""
+    columns whose roles are `given`; those `fitted` on numbers may have few of them."""
     import pandas as pd
 
     texts = [place for place, dtype in enumerate(frame.dtypes) if pd.api.types.is_string_dtype(dtype)]
-    if not texts or len(frame) <= FEWEST:
+    if not texts or (len(frame) <= FEWEST and not fitted):
         return frame
     first = [] if _has_number(frame, texts) else [(place, frame.iloc[0, place]) for place in texts]
-    units = {place: unit.strip() for place, unit in first if isinstance(unit, str) and unit.strip() not in MARKS}
+    units = {place: unit.strip() for place, unit in first if isinstance(unit, str) and not _MISSING.fullmatch(unit)}
     found: dict[int, pd.Series] = {}
     for place in texts:
         column = frame.iloc[1:, place] if place in units else frame.iloc[:, place]
-        if (numbers := _numbers(column)) is not None:
+        if (numbers := _numbers(column, frame.columns[place] in fitted)) is not None:
             found[place] = numbers
     below = {place: unit for place, unit in units.items() if place in found}
     if below:  # then the other columns are without that row, too
@@ -82,8 +85,9 @@ def _has_number(frame: "pd.DataFrame", texts: list[int]) -> bool:
     return bool(frame.iloc[:1, others].notna().to_numpy().any() or pd.to_numeric(first, errors="coerce").notna().any())
 
 
-def _numbers(column: "pd.Series") -> "pd.Series | None":
-    """A text column as numbers, if its cells are these or marks of missing values; None for another."""
+def _numbers(column: "pd.Series", fitted: bool) -> "pd.Series | None":
+    """A text column as numbers, if its cells are these or marks of missing values, few if it is not of a run `fitted`
+    on numbers; None for another."""
     import pandas as pd
 
     for cells in (column.iloc[:SOME], column):
@@ -91,4 +95,4 @@ def _numbers(column: "pd.Series") -> "pd.Series | None":
         others = cells[numbers.isna() & cells.notna()]
         if not others.astype(str).str.strip().isin(MARKS).all():
             return None
-    return numbers if numbers.notna().sum() >= max(FEWEST, len(others)) else None
+    return numbers if fitted or numbers.notna().sum() >= max(FEWEST, len(others)) else None

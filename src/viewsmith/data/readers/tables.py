@@ -325,8 +325,11 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
 
 def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """What is read of a table, by the options."""
-    of_texts = [] if request.table is None else [each.name for each in request.table.columns if each.role != "numeric"]
-    frame = with_numbers(frame, source_name, [*(request.columns or ()), *request.one_hot, *of_texts])
+    schema, of_run = request.schema or {}, [] if request.table is None else request.table.columns
+    of_texts = [each.name for each in of_run if each.role != "numeric"]
+    fitted = [each.name for each in of_run if each.role == "numeric"] or schema.get("columns") or ()
+    given = [*(request.columns or ()), *request.one_hot, *(schema.get("one_hot") or ()), *of_texts]
+    frame = with_numbers(frame, source_name, given, fitted)
     if request.schema is None:
         warn_last_rows(frame, source_name)
     if request.labels is not None and request.modality not in ("series", "images"):
