@@ -178,6 +178,37 @@ def test_values_are_checked_by_type_and_bounds():
     assert "level is 'other', expected low or high" in refusal(registry.check_declared, Options(level="other"), "level")
 
 
+class Own(registry.Declared):
+    """A base class of parts, with a fact about them."""
+
+    needs_pool: bool = False
+
+    def __init__(self, **options: Any) -> None:
+        self.take(**options)
+
+
+class Given(Own):
+    needs_pool: bool = True
+    rate: float = 0.5
+
+
+class Constructed(Given):
+    calls: int = 0
+
+    def __init__(self, *, power: float = 1.0):
+        super().__init__()
+        self.power = power
+
+
+def test_options_are_those_that_the_constructor_takes():
+    """Facts about a part are none, nor are attributes of a class with a constructor of its own."""
+    for part, names in ((Given, ["rate"]), (Constructed, ["power"])):
+        assert list(registry.Entry("view maker", "own", part, "help").options) == names
+    assert Given(rate=0.25).rate == 0.25 and Constructed(power=2).power == 2
+    with pytest.raises(TypeError, match="Given: got an unexpected keyword argument 'rates'"):
+        Given(rates=1)
+
+
 def test_a_function_gets_the_documented_options():
     def read(source: str, **options: Any) -> Options:
         """Read it.

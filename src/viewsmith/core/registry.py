@@ -116,9 +116,11 @@ class Entry:
         build: Any = getattr(self.build, "build", None) if inspect.isclass(self.build) else None
         functions: list[Any] = [] if build is None else [build]
         found: dict[str, Option] = {}
-        if build is None or any(p.kind is p.VAR_KEYWORD for p in _parameters(build).values()):
-            found = dict(getattr(self.build, "declared_options", dict)())
-            functions += [] if found else [self.build.__init__ if inspect.isclass(self.build) else self.build]
+        if build is None or _takes_others(build):
+            made: Any = self.build.__init__ if inspect.isclass(self.build) else self.build
+            # A constructor that takes no others has only its own: attributes of its class are no options.
+            found = dict(getattr(self.build, "declared_options", dict)()) if _takes_others(made) else {}
+            functions += [] if found else [made]
         for function in functions:
             hints = typing.get_type_hints(function, include_extras=True)
             for name, parameter in _parameters(function).items():
@@ -238,6 +240,10 @@ def _check_called(kind: Kind, name: str, build: Any) -> None:
 
 def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(function).parameters
+
+
+def _takes_others(function: Any) -> bool:
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in _parameters(function).values())
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -407,9 +413,11 @@ class Declared:
     @classmethod
     @functools.cache
     def declared_options(cls) -> Mapping[str, Option]:
-        """Options by name: annotated attributes with a default, of classes below the one that extends `Declared`."""
-        own = [base for base in cls.__mro__[::-1] if issubclass(base, Declared) and Declared not in base.__bases__]
-        names = [name for base in own for name in inspect.get_annotations(base) if name in base.__dict__]
+        """Options by name: annotated attributes with a default, of classes below the one that extends `Declared`, whose
+        own attributes are facts about a part."""
+        own = [base for base in cls.__mro__[::-1] if issubclass(base, Declared) and base is not Declared]
+        facts = {name for base in own if Declared in base.__bases__ for name in inspect.get_annotations(base)}
+        names = [name for base in own for name in inspect.get_annotations(base) if name in base.__dict__.keys() - facts]
         hints = get_type_hints(cls, include_extras=True) if names else {}
         return {
             name: Option(hints[name], getattr(cls, name)) for name in names if get_origin(hints[name]) is not ClassVar
@@ -423,7 +431,10 @@ class Declared:
 
     def take(self, *values: Any, **options: Any) -> None:
         """Store the value of each option, or its default; raises InputError unless it is one of its values."""
-        given = self.options_signature().bind(*values, **options).arguments
+        try:
+            given = self.options_signature().bind(*values, **options).arguments
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
         for name, option in self.declared_options().items():
             value = given.get(name, option.default)
             if get_origin(option.annotation) is Literal:
