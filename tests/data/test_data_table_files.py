@@ -59,7 +59,11 @@ def test_feather_and_lines_of_json(tmp_path):
         assert data.feature_names == ["a", "of.b.c"] and data.x[:, 1].tolist() == [i / 2 for i in range(12)]
     for found in ({"images": rows, "annotations": rows}, {"a": 1}, 5):
         (tmp_path / "no.json").write_text(json.dumps(found))
-        assert "expected one, a row each; beside annotations" in refusal(load_dataset, tmp_path / "no.json")
+        assert "expected one, a row each (orient=" in refusal(load_dataset, tmp_path / "no.json")
+    (tmp_path / "no.json").write_text(json.dumps([row | {"of.d": 1} for row in rows]))
+    assert "columns with equal names: of.d" in refusal(load_dataset, tmp_path / "no.json")
+    (tmp_path / "one.json").write_text(json.dumps(rows[3:4]))  # of a run
+    assert load_dataset(tmp_path / "one.json", schema=data.schema).x.tolist() == [[3, 1.5]]
     assert load_dataset(tmp_path / "b.jsonl", drop=["c"]).x.shape == (3, 1)
     for name in ("c.feather", "c.jsonl", "c.db"):
         (tmp_path / name).write_bytes(b"nothing")

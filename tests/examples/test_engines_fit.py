@@ -116,4 +116,4 @@ def test_partial_fit_is_the_fit_of_all_samples(place):
 
 def test_partial_fit_of_a_loaded_model_is_refused(place):
     folder, x, _ = place
-    assert "the sums over views of a loaded model are not saved" in refusal(load(folder / "run").partial_fit, x)
+    assert "a loaded or copied model is without its sums over views" in refusal(load(folder / "run").partial_fit, x)

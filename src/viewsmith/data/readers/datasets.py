@@ -120,7 +120,7 @@ def read_json_lines(path: Path, request: DataOptions) -> FileContents:
             frame = pd.DataFrame(_records(found, path))
         else:
             frame = pd.read_json(path, lines=True, convert_dates=False, dtype=False)
-    frame, left = _unfolded(frame), {*request.drop}
+    frame, left = _unfolded(frame, path), {*request.drop}
     listed = [
         str(name) for name in frame.columns if frame[name].map(lambda value: isinstance(value, list | dict)).any()
     ]
@@ -149,12 +149,13 @@ def _records(found: Any, path: Path) -> list[dict[str, Any]]:
     lists = {
         name: rows
         for name, rows in lists.items()
-        if isinstance(rows, list) and len(rows) > 1 and all(isinstance(row, dict) for row in rows)
+        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
     }
     if len(lists) != 1:
         has = f"lists of objects in {name_list([*lists])}" if lists else "no list of objects"
         raise InputError(
-            f"{path} has {has}, expected one, a row each; beside annotations give the file or folder of the samples"
+            f"{path} has {has}, expected one, a row each (orient='records' in pandas); beside annotations "
+            "give the file or folder of the samples"
         )
     ((name, rows),) = lists.items()
     if name:
@@ -162,7 +163,7 @@ def _records(found: Any, path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _unfolded(frame: pd.DataFrame) -> pd.DataFrame:
+def _unfolded(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     """A table with columns of their own for the values of objects, such as user.age."""
     for _ in range(DEEPEST):
         nested = [name for name in frame.columns if frame[name].map(lambda value: isinstance(value, dict)).any()]
@@ -171,6 +172,7 @@ def _unfolded(frame: pd.DataFrame) -> pd.DataFrame:
             inner = pd.DataFrame(rows, index=frame.index).add_prefix(f"{name}.")
             place = list(frame.columns).index(name)
             frame = pd.concat([frame.iloc[:, :place], inner, frame.iloc[:, place + 1 :]], axis=1)
+        check_unique([*map(str, frame.columns)], f"{path} has columns with equal names", "rename them")
     return frame
 
 

@@ -149,12 +149,12 @@ class LinearContrast(ViewsmithEstimator):
         Raises
         ------
         InputError
-            Samples of another form; or a model that was loaded, whose sums over views are not saved.
+            Samples of another form; or a model that was loaded or copied, which is without its sums over views.
         """
         if not hasattr(self, "method_"):
             return self.fit(X)
         if (sums := self.method_.sums) is None:
-            raise InputError("the sums over views of a loaded model are not saved: fit it again before partial_fit")
+            raise InputError("a loaded or copied model is without its sums over views: fit it again before partial_fit")
         return self.solve(sums + self.sums(X, int(sums.all_but(None).samples)))
 
     def solve(self, sums: Sums) -> Self:
