@@ -6,7 +6,7 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data import load_dataset
-from viewsmith.data.label_tables import table_of_names
+from viewsmith.data.label_tables import rows_of_names, table_of_names
 from viewsmith.data.options import DataOptions
 
 rng = np.random.default_rng(0)
@@ -47,6 +47,16 @@ def test_names_in_other_case_and_with_blanks(tmp_path, change):
         load_dataset(tmp_path / "x.csv", **options),
     ):
         assert data.y.tolist() == given.y.tolist()
+
+
+def test_names_that_differ_in_their_case_alone_are_different(tmp_path):
+    names, given = ["a", "A", "x1", "x2", "x3"], ["A", "X1", "X2", "X3"]
+    assert rows_of_names(names, given).tolist() == [-1, 0, -1, -1, -1]
+    assert rows_of_names(given, names).tolist() == [1, -1, -1, -1]
+    found = labels(tmp_path, names, id=given, y=[*"uvvu"])
+    assert found[1] == "u" and [each == each for each in found] == [False, True, False, False, False]
+    with pytest.raises(Exception, match=r"rows with different y of 1 sample, such as x1 \(u, v\)"):
+        labels(tmp_path, ["X1.png", "X2.png", "X3.png"], id=["x1", "x2", "x3", "X1"], y=[*"uvvv"])
 
 
 def test_names_in_several_rows(tmp_path, capsys):

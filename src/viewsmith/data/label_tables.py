@@ -119,11 +119,21 @@ def forms(names: Sequence[str]) -> list[list[str]]:
     return [names, files, stems, [name.casefold() for name in stems]]
 
 
+FOLDED = 3  # of `forms`, in small letters
+
+
+def _in_cases(names: Sequence[str]) -> bool:
+    """Whether some names differ in their case alone, so that small letters do not tell them apart."""
+    return len({name.casefold() for name in names}) < len(set(names))
+
+
 def rows_of_names(names: Sequence[str], given: Sequence[str]) -> np.ndarray:
     """The place of each name among given ones, in the first form of both that most have, -1 where there is none."""
     best = np.full(len(names), -1)
-    for known, keys in itertools.product(forms(names), forms(given)):
+    for (i, known), (j, keys) in itertools.product(enumerate(forms(names)), enumerate(forms(given))):
         if (best >= 0).all() or len(set(keys)) < len(keys) or (known != names and len(set(known)) < len(known)):
+            continue
+        if FOLDED in (i, j) and (_in_cases(known) or _in_cases(keys)):
             continue
         place = dict(zip(keys, range(len(keys)), strict=True))
         rows = np.array([place.get(name, -1) for name in known], np.int64)
@@ -137,15 +147,18 @@ def _rows_of(
     """The row of each name, -1 where the table has none; None if no column has the names. With columns that are
     `wanted` a name may have several rows, which agree in them."""
     best, least, repeated = None, (1 if partly else len(names)), None
-    known_forms = [known for known in forms(names) if len(set(known)) == len(names)]
+    known_forms = [(i, known) for i, known in enumerate(forms(names)) if len(set(known)) == len(names)]
     for column in table.columns:
         if table[column].dtype.kind in "fb" or least > len(names):  # 3.2 is no file 3
             continue
-        for keys in forms(table[column].astype(str).tolist())[: 1 if table[column].dtype.kind in "iu" else None]:
+        forms_of_keys = forms(table[column].astype(str).tolist())[: 1 if table[column].dtype.kind in "iu" else None]
+        for j, keys in enumerate(forms_of_keys):
             row_of = dict(zip(keys[::-1], range(len(keys))[::-1], strict=True))  # the first of equal ones
             if (several := len(row_of) < len(keys)) and (wanted is None or column in wanted):
                 continue
-            for known in known_forms:
+            for i, known in known_forms:
+                if FOLDED in (i, j) and (_in_cases(known) or _in_cases(keys)):
+                    continue
                 rows = np.array([row_of.get(name, -1) for name in known], np.int64)
                 if (found := int((rows >= 0).sum())) >= least and found >= LEAST_NAMED * len(names):
                     best, least, repeated = rows, found + 1, (set(known), keys) if several else None
