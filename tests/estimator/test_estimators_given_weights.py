@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from refusals import refusal
@@ -144,7 +145,9 @@ def test_published_weights_of_colors_fit_other_channels_and_have_a_classifier(ti
 def test_statistics_of_given_features_stay_and_their_row_is_that_of_the_features(timm, tmp_path, monkeypatch):
     def create_model(name, *, num_classes, in_chans):
         layers = nn.Conv2d(in_chans, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-        return nn.Sequential(*layers)
+        network = nn.Sequential(*layers)
+        network.pretrained_cfg = {"input_size": (3, 32, 32)}
+        return network
 
     monkeypatch.setattr(sys.modules["timm"], "create_model", create_model)
     published = create_model("tiny", num_classes=0, in_chans=3)
@@ -154,7 +157,7 @@ def test_statistics_of_given_features_stay_and_their_row_is_that_of_the_features
     initial = model.untrained(IMAGES).method_.framework.encoder.features.network
     assert (initial[1].running_mean == 0.5).all()
     (features,) = model.fixed_features(IMAGES)
-    pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2) / 255
+    pixels = F.interpolate(torch.from_numpy(IMAGES).permute(0, 3, 1, 2) / 255, (32, 32), mode="bilinear")
     np.testing.assert_allclose(features, published.eval()(pixels).detach(), atol=1e-5)
 
 
