@@ -134,6 +134,7 @@ def test_weights_of_timm_from_a_file(timm, tmp_path):
 def test_published_weights_of_colors_fit_other_channels_and_have_a_classifier(timm, tmp_path):
     colors = torch.rand(4, 3, 3, 3)
     published = {"0.weight": colors, "0.bias": torch.zeros(4), "head.fc.weight": torch.zeros(10, 4)}
+    published |= {"aux_head.bias": torch.zeros(10), "1.attn.relative_position_index": torch.zeros(4, 4)}
     save_tensors(tmp_path / "w.safetensors", published)
     options = TINY | {"encoder": "timm:tiny", "encoder_weights": str(tmp_path / "w.safetensors"), "freeze": "all"}
     first = encoder_of(Contrastive(**options).fit(IMAGES[..., 0]))[0]

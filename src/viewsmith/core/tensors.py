@@ -136,8 +136,9 @@ def load_weights(
     module.load_state_dict(dict(tensors))
 
 
-#: What names of a classifier begin with in published weights; encoders have none.
-CLASSIFIERS = ("fc.", "classifier.", "head.", "head_dist.", "last_linear.")
+#: What names of a classifier begin with in published weights, also of one beside it in training; encoders have none.
+CLASSIFIERS = ("fc.", "classifier.", "head.", "head_dist.", "last_linear.", "aux_head.", "AuxLogits.")
+TABLES = ("relative_position_index", "relative_coords_table", "attn_mask")  # of places, which networks make themselves
 COUNTS = "num_batches_tracked"  # how many batches are behind the statistics of a BatchNorm
 
 
@@ -157,11 +158,16 @@ def read_published(path: Path, option: str, target: str, advice: str = "") -> di
 def load_published(module: nn.Module, tensors: Mapping[str, Tensor], origin: str, target: str) -> None:
     """Copy published weights into a network without a classifier.
 
-    The classifier of the file is left out. A first convolution of three colors is fitted to other channels as timm
-    does (Wightman 2019): one channel has their sum, and several have them in turn, times 3 / channels.
+    The classifier of the file is left out, and tables of places. A first convolution of three colors is fitted to
+    other channels as timm does (Wightman 2019): one channel has their sum, and several have them in turn, times 3 /
+    channels.
     """
     expected = module.state_dict()
-    kept = {name: value for name, value in tensors.items() if name in expected or not name.startswith(CLASSIFIERS)}
+    kept = {
+        name: value
+        for name, value in tensors.items()
+        if name in expected or not (name.startswith(CLASSIFIERS) or name.endswith(TABLES))
+    }
     counts = [name for name in expected if name.endswith(COUNTS)]
     kept |= {name: torch.ones_like(expected[name]) for name in counts if name not in kept}
     first = next((name for name, value in expected.items() if value.ndim == 4), "")
