@@ -313,16 +313,17 @@ def test_transparent_pixels_are_white_and_inks_are_colors(put, folder):
     np.testing.assert_array_equal(read_samples(folder).rows.read(0, None), x[0])
 
 
-def test_all_files_that_cannot_be_read_are_named_at_once(put, folder):
+@pytest.mark.parametrize("shape", [(32, 32), (32, 32, 3)])
+def test_all_files_that_cannot_be_read_are_named_at_once(put, folder, shape):
     for i in range(6):
-        put(f"{i}.png", pixels(32, 32))
+        put(f"{i}.png", pixels(*shape))
     for i in (1, 3, 4):
         (folder / f"{i}.png").write_bytes(b"<html>")
     assert (
         "1.png as an image" in (said := refusal(load_dataset, folder)) and "2 further files of 6: 3.png, 4.png" in said
     )
     for i in (1, 3, 4):
-        put(f"{i}.png", pixels(32, 32))
+        put(f"{i}.png", pixels(*shape))
     for i in (2, 5):
         content = (folder / f"{i}.png").read_bytes()
         (folder / f"{i}.png").write_bytes(content[: len(content) // 2])

@@ -65,6 +65,14 @@ def test_new_rows_have_the_marks_and_units_of_a_run(tmp_path, table, strict):
     np.testing.assert_array_equal(x, np.asarray(data.x)[10:13])
 
 
+@pytest.mark.parametrize("name", [[f"s{i}" for i in range(40)], ["left", "right"] * 20])
+def test_a_first_row_with_a_name_or_category_is_a_sample(tmp_path, table, name):
+    table = table.astype(object).assign(who=name)
+    table.loc[0, ["Na", "K", "weight"]] = "small"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert "as 'small' in row 1 of Na" in refusal(load_dataset, tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize("word", ["unknown", "not measured", "#NULL!"])
 def test_words_for_missing_values_are_no_units(tmp_path, table, word):
     first = table.astype(object)

@@ -35,6 +35,9 @@ def with_numbers(
         if (numbers := _numbers(column, frame.columns[place] in fitted)) is not None:
             found[place] = numbers
     below = {place: unit for place, unit in units.items() if place in found}
+    if any(_as_below(frame.iloc[:SOME, place]) for place in (units.keys() - below.keys() if below else ())):
+        found = {place: numbers for place, numbers in found.items() if place not in below}
+        below = {}  # a sample, with a text in place of a number
     if below:  # then the other columns are without that row, too
         found = {place: numbers.iloc[-len(frame) + 1 :] for place, numbers in found.items()}
         said = name_list(list(dict.fromkeys(one_line(unit, 20) for unit in below.values())))
@@ -74,6 +77,14 @@ def warn_last_rows(frame: "pd.DataFrame", source_name: str) -> None:
             f"{source_name}: the last {pluralize(count, 'row')} may be of sums or notes ({cells}), and "
             f"{'is' if count == 1 else 'are'} taken as samples: delete {'it' if count == 1 else 'them'} if so"
         )
+
+
+def _as_below(column: "pd.Series") -> bool:
+    """Whether the first cell of a text column is written as most below it are: s1 as s2, a word as a word."""
+    shapes = (
+        column.astype(str).str.strip().str.replace(r"[^\W\d_]+", "a", regex=True).str.replace(r"\d+", "9", regex=True)
+    )
+    return bool((shapes.iloc[1:] == shapes.iloc[0]).mean() > 0.5)
 
 
 def _has_number(frame: "pd.DataFrame", texts: list[int]) -> bool:

@@ -553,10 +553,11 @@ def _decoded_gray(files: list[Path], shape: tuple[int, ...], side: int | None) -
     from PIL import Image
 
     for file in files[:: -(-len(files) // LOOKED_AT)]:
-        with reading(str(file), "an image"), Image.open(file) as image:
-            image.draft("RGB", (SMALL, SMALL))
-            pixels = np.asarray(on_white(image, "RGB"))
-        _check_gray(pixels)
+        with contextlib.suppress(InputError):  # of a damaged file, which is named below, with others
+            with reading(str(file), "an image"), Image.open(file) as image:
+                image.draft("RGB", (SMALL, SMALL))
+                pixels = np.asarray(on_white(image, "RGB"))
+            _check_gray(pixels)
     for pixels in decoded(files, shape, side):
         _check_gray(pixels)
         yield pixels[..., :1]
