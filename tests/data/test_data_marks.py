@@ -65,6 +65,18 @@ def test_new_rows_have_the_marks_and_units_of_a_run(tmp_path, table, strict):
     np.testing.assert_array_equal(x, np.asarray(data.x)[10:13])
 
 
+def test_marks_in_tables_on_disk_and_in_new_recordings(tmp_path, table):
+    marked = table.drop(columns="who").assign(K=table.K.astype(str).where(np.arange(40) % 9 > 0, "-"))
+    marked.to_parquet(tmp_path / "t.parquet")
+    assert "K" in refusal(load_dataset, tmp_path / "t.parquet", stream=True)
+    marked.to_csv(tmp_path / "t.csv", index=False)
+    options = {"modality": "series", "length": 10}
+    data = load_dataset(tmp_path / "t.csv", **options)
+    marked[:12].assign(K=["-"] * 10 + ["1", "2"]).to_csv(tmp_path / "new.csv", index=False)
+    new = load_dataset(tmp_path / "new.csv", schema=data.schema, modality="series")
+    assert new.x.shape == (1, 3, 10) and np.isnan(new.x[0, 1]).all()
+
+
 @pytest.mark.parametrize("name", [[f"s{i}" for i in range(40)], ["left", "right"] * 20])
 def test_a_first_row_with_a_name_or_category_is_a_sample(tmp_path, table, name):
     table = table.astype(object).assign(who=name)

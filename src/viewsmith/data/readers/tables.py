@@ -308,7 +308,8 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
     """As for a table in memory, whose first rows are `head`; labels and categories are read of all rows."""
     source_name = str(path)
     # Columns must be numbers or `one_hot`. Values that are missing are counted in all rows, later.
-    table = table_rows(head, dataclasses.replace(request, impute="median", strict=True), source_name).table
+    new = dataclasses.replace(request, impute="median", strict=True)
+    table = table_rows(head, new, source_name, on_disk=True).table
     if request.schema is None:
         for column in table["one_hot"]:
             whole = read_columns(path, [column])
@@ -323,13 +324,14 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
     return FileContents(x, y, names=names, table=table)
 
 
-def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
-    """What is read of a table, by the options."""
+def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str, *, on_disk: bool = False) -> FileContents:
+    """What is read of a table, by the options; `on_disk`: of its first rows, and others are read as they are."""
     schema, of_run = request.schema or {}, [] if request.table is None else request.table.columns
     of_texts = [each.name for each in of_run if each.role != "numeric"]
-    fitted = [each.name for each in of_run if each.role == "numeric"] or schema.get("columns") or ()
+    fitted = [each.name for each in of_run if each.role == "numeric"] or schema.get("columns")
+    fitted = fitted or (schema.get("signal") or {}).get("channels") or ()
     given = [*(request.columns or ()), *request.one_hot, *(schema.get("one_hot") or ()), *of_texts]
-    frame = with_numbers(frame, source_name, given, fitted)
+    frame = frame if on_disk else with_numbers(frame, source_name, given, fitted)
     if request.schema is None:
         warn_last_rows(frame, source_name)
     if request.labels is not None and request.modality not in ("series", "images"):
