@@ -69,6 +69,15 @@ def test_names_in_several_rows(tmp_path, capsys):
     assert labels(tmp_path, names, kind=["s1", "s1", "s2"], id=["s0", "s1", "s2"], y=[*"abc"]) == [*"abc"]
 
 
+@pytest.mark.parametrize("lines", [True, False])
+def test_labels_in_json(tmp_path, lines):
+    file = tmp_path / ("l.jsonl" if lines else "l.json")
+    pd.DataFrame({"id": ["01", "02"], "y": ["a", "b"]}).to_json(file, orient="records", lines=lines)
+    assert table_of_names(["02", "01"], DataOptions(labels=file, label="y"), None).y.tolist() == ["b", "a"]
+    file.write_text("{")
+    assert "as a table of labels" in refusal(table_of_names, ["02"], DataOptions(labels=file, label="y"), None)
+
+
 def test_measures_are_no_names(tmp_path):
     names = ["1.tif", "2.tif", "3.tif"]
     assert labels(tmp_path, names, area=[3.5, 2.5, 1.5], id=[1, 2, 3], y=[7, 8, 9]) == [7, 8, 9]

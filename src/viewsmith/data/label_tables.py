@@ -98,6 +98,8 @@ def read_table(file: Path) -> Any:
             return pd.read_excel(file)
         if file.suffix.lower() == ".parquet":
             return pd.read_parquet(file)
+        if (ending := file.suffix.lower()) in (".json", ".jsonl", ".ndjson"):
+            return pd.read_json(file, lines=ending != ".json", dtype=False, convert_dates=False)
         read: Any = partial(
             pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS
         )
