@@ -218,5 +218,5 @@ def test_a_pickled_model_is_as_large_as_its_weights():
     weights = sum(value.numel() * value.element_size() for value in model.weights().values())
     assert len(packed) < 3 * weights
     np.testing.assert_array_equal(again.transform(x), model.transform(x))
-    assert "not saved: fit it again before partial_fit" in refusal(again.partial_fit, x)
+    assert "without its sums over views: fit it again before partial_fit" in refusal(again.partial_fit, x)
     model.partial_fit(x)
