@@ -46,7 +46,8 @@ def grown(script, *arguments):
 def test_images_of_crl_tac_train_in_little_memory():
     taken = [grown("memory_process.py", n, epochs) for n, epochs in ((300, 4), (1200, 2))]
     # Discovery, from which it starts, keeps features of at most 5,000 images, here 40 kB of each, and their posteriors.
-    assert max(taken) < 850 and taken[1] < taken[0] + 900 * 0.12
+    # Equal processes differ by up to 100 MB on a machine that takes pages back; views of all images would be 1 GB.
+    assert max(taken) < 950 and taken[1] < taken[0] + 900 * 0.25
 
 
 @pytest.mark.slow
