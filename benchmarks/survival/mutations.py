@@ -262,8 +262,8 @@ MUTATIONS = {
     ),
     "size of images for patches": Mutation(
         "modalities/images/features.py",
-        "longest > max(reduced_to) else [1.0]",
-        "longest > max(reduced_to) else [0.5]",
+        "default=math.inf) else (longest,)",
+        "default=math.inf) else (longest // 2,)",
         "tests/modalities/test_modalities_images_features.py",
     ),
     "samples that are held out": Mutation(
