@@ -9,8 +9,7 @@ import pytest
 from refusals import refusal
 from viewsmith.core import rows as row_source
 from viewsmith.core.rows import RowSource
-from viewsmith.data import load_dataset
-from viewsmith.data.readers import folders
+from viewsmith.data import decoding, load_dataset
 
 pillow = pytest.importorskip("PIL.Image")
 rng = np.random.default_rng(0)
@@ -31,8 +30,8 @@ def photos(tmp_path):
 def count(monkeypatch):
     """Number of images that were decoded."""
     done = []
-    decode = folders._decode
-    monkeypatch.setattr(folders, "_decode", lambda *arguments: done.append(1) or decode(*arguments))
+    decode = decoding._decode
+    monkeypatch.setattr(decoding, "_decode", lambda *arguments: done.append(1) or decode(*arguments))
     return lambda: len(done)
 
 
@@ -55,8 +54,8 @@ def test_images_are_decoded_once(options, photos, tmp_path, count):
 
 def read_shared(photos, place, done):
     """Report how many images this process decodes, and the sum of the pixels that it reads."""
-    decoded, decode = [], folders._decode
-    folders._decode = lambda *arguments: decoded.append(1) or decode(*arguments)
+    decoded, decode = [], decoding._decode
+    decoding._decode = lambda *arguments: decoded.append(1) or decode(*arguments)
     data = load_dataset(photos, cache_if_large=place, shared=True)
     assert isinstance(data.x, RowSource) and data.x.small
     done.put((len(decoded), int(data.x[:].sum())))

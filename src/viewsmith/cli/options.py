@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from viewsmith.cli import early
 from viewsmith.core.errors import InputError, check, quoted, warn
-from viewsmith.core.registry import Flag, annotations_of, built, entries, find, of_all_parts, texts_of
+from viewsmith.core.registry import Flag, annotations_of, built, entries, find, texts_of
 from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
 from viewsmith.data.places import check_not_of_run, is_result
@@ -347,7 +347,7 @@ def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> d
 
 def config_file(path: Path) -> dict[str, Any]:
     """Options of a TOML file, and its method if it has one: a flat file, or the config.toml of a run."""
-    from viewsmith.core.files import read_toml  # with numpy
+    from viewsmith.core.files import of_all_parts, read_toml  # with numpy
 
     try:
         content = read_toml(path)

@@ -227,3 +227,33 @@ def _write(opened: Any, blocks: Iterable[np.ndarray], shape: tuple[int, ...], dt
     for block in blocks:
         opened.write(np.ascontiguousarray(block, dtype).data)
     return start
+
+
+def by_part(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with the options of each part in a table of its own; "parts" then has the names of the parts."""
+    parts: dict[str, list[str]] = config.get("parts", {})
+    parameters = dict(config.get("parameters", {}))
+    tables = {
+        part: {name: parameters.pop(name) for name in names if name in parameters} for part, names in parts.items()
+    }
+    if not parts:
+        return config
+    # Before what was fitted: a file that lacks its end lacks that, too, and is refused.
+    last = {name: config[name] for name in ("data", "fitted") if name in config}
+    head = {name: value for name, value in config.items() if name not in last}
+    return head | {"parts": list(tables), "parameters": parameters} | tables | last
+
+
+def of_all_parts(config: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of `by_part`; raises ValueError if a part has no table."""
+    parts = config.get("parts")
+    if not isinstance(parts, list):
+        return config
+    tables: dict[str, Any] = {part: config.get(part) for part in parts}
+    if not all(isinstance(table, dict) for table in [config.get("parameters"), *tables.values()]):
+        raise ValueError("a table of its parts is missing")
+    parameters = dict(config["parameters"])
+    for table in tables.values():
+        parameters |= table
+    kept = {name: value for name, value in config.items() if name not in tables}
+    return kept | {"parts": {part: list(table) for part, table in tables.items()}, "parameters": parameters}

@@ -528,36 +528,6 @@ def declare(function: Callable[..., Any], cls: type) -> None:
     function.__doc__ = wrapped(text.replace("[options]", "".join(documented.values()).rstrip()))
 
 
-def by_part(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with the options of each part in a table of its own; "parts" then has the names of the parts."""
-    parts: dict[str, list[str]] = config.get("parts", {})
-    parameters = dict(config.get("parameters", {}))
-    tables = {
-        part: {name: parameters.pop(name) for name in names if name in parameters} for part, names in parts.items()
-    }
-    if not parts:
-        return config
-    # Before what was fitted: a file that lacks its end lacks that, too, and is refused.
-    last = {name: config[name] for name in ("data", "fitted") if name in config}
-    head = {name: value for name, value in config.items() if name not in last}
-    return head | {"parts": list(tables), "parameters": parameters} | tables | last
-
-
-def of_all_parts(config: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of `by_part`; raises ValueError if a part has no table."""
-    parts = config.get("parts")
-    if not isinstance(parts, list):
-        return config
-    tables: dict[str, Any] = {part: config.get(part) for part in parts}
-    if not all(isinstance(table, dict) for table in [config.get("parameters"), *tables.values()]):
-        raise ValueError("a table of its parts is missing")
-    parameters = dict(config["parameters"])
-    for table in tables.values():
-        parameters |= table
-    kept = {name: value for name, value in config.items() if name not in tables}
-    return kept | {"parts": {part: list(table) for part, table in tables.items()}, "parameters": parameters}
-
-
 def wrapped(doc: str) -> str:
     """Documentation with its long lines wrapped; what follows is indented as an entry of a list."""
     lines = doc.split("\n")

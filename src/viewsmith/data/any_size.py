@@ -15,10 +15,11 @@ from viewsmith.core.errors import InputError, name_list, pluralize, require, say
 from viewsmith.core.files import check_regular
 from viewsmith.core.rows import stamp
 from viewsmith.data.dataset import Tiles, Windows
+from viewsmith.data.decoding import is_color, on_white
 from viewsmith.data.image_files import channels_joined, is_deep, stack_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, extension_of
-from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color, on_white
+from viewsmith.data.readers.folders import SUFFIXES, image_files
 from viewsmith.data.reading import by_ending, find_reader, is_table, reading
 from viewsmith.data.recordings import SOUNDS
 from viewsmith.data.sources import load_dataset

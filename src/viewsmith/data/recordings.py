@@ -15,7 +15,8 @@ from scipy import ndimage
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
-from viewsmith.data.label_tables import check_named, column_of, events_of, find_table, table_of_names
+from viewsmith.data.event_tables import events_of
+from viewsmith.data.label_tables import check_named, column_of, find_table, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TABLES, VALIDATION
 from viewsmith.data.reading import FileContents

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from viewsmith.core import __version__, files
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import by_part, of_all_parts
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
 from viewsmith.data.places import CHECKPOINT, CONFIG, LOCK, RUN_FILES, check_free, check_run
 
@@ -226,13 +225,13 @@ class RunFolder:
         """Write the configuration, with a table for each part of its "parts"; None is written as "none"."""
         import tomli_w
 
-        files.write_text_atomic(self.config, tomli_w.dumps(to_toml(by_part(config))))
+        files.write_text_atomic(self.config, tomli_w.dumps(to_toml(files.by_part(config))))
 
     def read_config(self) -> dict[str, Any]:
         """Read the configuration, with the options of all parts in its "parameters"; None is returned as "none"."""
         self.check_exists()
         try:
-            return of_all_parts(files.read_toml(self.config))
+            return files.of_all_parts(files.read_toml(self.config))
         except ValueError as error:
             raise InputError(f"{self.config} is damaged ({error}): restore it or train again") from error
 

@@ -22,8 +22,9 @@ from viewsmith.core.registry import declare
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.core.samples import apply_in_blocks, take_rows
 from viewsmith.data import Dataset, load_dataset
+from viewsmith.data.decoding import read_images
 from viewsmith.data.options import BLOCKS, GeneratorOptions, check_noise
-from viewsmith.data.readers.folders import SUFFIXES, read_images
+from viewsmith.data.places import SUFFIXES
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.data.write import RowStream
 from viewsmith.estimator.base import ViewsmithEstimator

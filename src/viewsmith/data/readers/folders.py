@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
-from viewsmith.core.rows import check_size
+from viewsmith.data.decoding import GRAY, LOOKED_AT, InColor, check_headers, decoded, decoded_gray, filled
 from viewsmith.data.image_files import (
     OPTIONS,
     Stack,
@@ -33,14 +32,13 @@ from viewsmith.data.image_files import (
 from viewsmith.data.label_tables import check_named, column_of, table_of_names, table_options
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
-from viewsmith.data.reading import Claims, FileContents, by_ending, deep, planes_of, reader, reading
+from viewsmith.data.reading import Claims, FileContents, by_ending, reader, reading
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
-from viewsmith.modalities.images.channels import SMALLEST_SIDE, WHITE, common_side, size_of
 from viewsmith.modalities.images.modality import Images
 
 if TYPE_CHECKING:
-    from PIL.ImageFile import ImageFile
+    pass
 
 
 class ImageCache:
@@ -212,8 +210,6 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
 
 
 LOOSE = 50  # images in class folders for each one beside these that is left out
-LISTED = 20  # files that cannot be read, which are named
-LOOKED_AT, SMALL = 8, 64  # files in color before all are read as gray, and about their pixels of a side if JPEG
 LARGE = 512  # pixels of a side, from which on a whole image is rarely one sample, and takes seconds
 
 #: Names of folders of pictures that say what is in the images beside them, pixel by pixel.
@@ -306,13 +302,13 @@ def _pixels(
     def stored(images: Iterable[np.ndarray], channels: int) -> np.ndarray:
         of_images = (*shape[:3], channels)
         if cache is None or (request.cache is None and not request.maps(of_images, Images.samples.dtype)):
-            return _in_memory(images, of_images)
+            return filled(images, of_images)
         cache.side = side
         return cache.read_or_write(images, of_images, Images.samples.dtype)
 
     if shape[3] == 3 and not color:
-        with contextlib.suppress(_InColor):
-            x = stored(_decoded_gray(files, shape, side), 1)
+        with contextlib.suppress(InColor):
+            x = stored(decoded_gray(files, shape, side), 1)
             if not fitted:
                 say(f"{path}: images in color whose channels are equal, read as gray")
             return x, side
@@ -466,166 +462,3 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
             readable = entry.is_file() or not entry.exists()  # a broken link is an error, a pipe would be waited for
             (images if extension_of(entry).lower() in READ and readable else other).append(entry)
     return images, folders, other
-
-
-def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
-    """Pixels of files of one size in memory, uint8 (n, H, W, 1 or 3); see `check_headers`, which comes before any is
-    decoded."""
-    shape, side = check_headers(files, side, color, str(files[0].parent), fitted=True)
-    return _in_memory(decoded(files, shape, side), shape)
-
-
-def _in_memory(images: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    check_size(math.prod(shape), pluralize(shape[0], "image"), "give a smaller image_size (--image-size)")
-    x = np.empty(shape, Images.samples.dtype)
-    for row, pixels in zip(x, images, strict=True):
-        row[:] = pixels
-    return x
-
-
-def check_headers(
-    files: list[Path], side: int | None, color: bool, source_name: str, *, fitted: bool
-) -> tuple[tuple[int, int, int, int], int | None]:
-    """Shape of the pixels of all files, (n, H, W, 1 or 3), and the side to which they are resized (`common_side`)."""
-    from PIL import Image
-
-    sizes: list[tuple[int, int]] = []
-
-    def look(file: Path) -> None:
-        nonlocal color
-        with reading(str(file), "an image"), Image.open(file) as image:
-            color = is_color(image, file, files) or color
-            rotated = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
-            size = image.size[::-1] if rotated else image.size
-        if min(size) < SMALLEST_SIDE:
-            least = f"{SMALLEST_SIDE} x {SMALLEST_SIDE}"
-            raise InputError(f"{file} has {size_of(size[::-1])}, expected at least {least}; leave it out")
-        sizes.append(size)
-
-    _raise_all(files, look)
-    if side is None:
-        side = common_side([(height, width) for width, height in sizes], source_name, fitted=fitted)
-    width, height = sizes[0] if side is None else (side, side)
-    return (len(files), height, width, 3 if color else 1), side
-
-
-def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iterator[np.ndarray]:
-    """Pixels of each file, uint8 (H, W, 1 or 3)."""
-    from PIL import Image
-
-    def decode(file: Path) -> np.ndarray:
-        with reading(str(file), "an image"), Image.open(file) as image:
-            return _decode(image, "RGB" if shape[3] == 3 else "L", side)
-
-    for number, file in enumerate(files):
-        try:
-            pixels = decode(file)
-        except InputError:
-            _raise_all(files[number:], decode)
-            raise
-        yield pixels.reshape(shape[1:])
-
-
-def _raise_all(files: Sequence[Path], look: Callable[[Path], object]) -> None:
-    """Look at all files, and raise the first InputError, with the names of further files that have one."""
-    first, others = None, []
-    for file in files:
-        try:
-            look(file)
-        except InputError as error:
-            if first is not None:
-                others.append(file.name)
-            first = first or error
-    if first is not None and others:
-        more = f"{pluralize(len(others), 'further file')} of {len(files):,}"
-        raise InputError(f"{first}; so it is with {more}: {name_list(others, LISTED)}") from first
-    if first is not None:
-        raise first
-
-
-class _InColor(Exception):
-    """An image is in color."""
-
-
-def _decoded_gray(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iterator[np.ndarray]:
-    """The channel of each file in color whose channels are equal, uint8 (H, W, 1); raises `_InColor` for others, after
-    a look at a few."""
-    from PIL import Image
-
-    for file in files[:: -(-len(files) // LOOKED_AT)]:
-        with contextlib.suppress(InputError):  # of a damaged file, which is named below, with others
-            with reading(str(file), "an image"), Image.open(file) as image:
-                image.draft("RGB", (SMALL, SMALL))
-                pixels = np.asarray(on_white(image, "RGB"))
-            _check_gray(pixels)
-    for pixels in decoded(files, shape, side):
-        _check_gray(pixels)
-        yield pixels[..., :1]
-
-
-def _check_gray(pixels: np.ndarray) -> None:
-    if (pixels[..., 1:] != pixels[..., :1]).any():
-        raise _InColor
-
-
-def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
-    """Whether one of the image files is in color, by its header; raises InputError if it is not 8-bit gray or RGB, as
-    the first one is."""
-    planes = planes_of(image)
-    if planes > 1 and image.format == "TIFF":
-        raise InputError(
-            f"{file} has {planes} pages or channels, and {files[0].name} one, or colors: expected files of one kind; "
-            "give one of them, or a folder without the others"
-        )
-    if planes > 1:
-        raise InputError(f"{file} has {pluralize(planes, 'frame')}, expected one; save a single frame as an image")
-    if wide := deep(image):
-        raise InputError(f"{file} has {wide}, and {files[0].name} 8 bits: expected files of one depth")
-    alpha = image.mode in ("LA", "RGBA") and image.format == "TIFF"  # which may be a channel like the others
-    if alpha and np.asarray(image.getchannel("A")).min() < WHITE:
-        raise InputError(
-            f"{file} has transparency (mode {image.mode}), expected gray or RGB; paste it on a background and save it "
-            "again, or if it is a channel: --axes YXC"
-        )
-    if image.mode not in (*GRAY, *COLORED):
-        raise InputError(f"{file} has the color mode {image.mode}, expected gray or RGB; convert it to RGB")
-    return image.mode in COLORED
-
-
-GRAY, COLORED = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # modes of Pillow
-
-
-def on_white(image: Any, mode: str) -> Any:
-    """An image of Pillow in gray (L) or in color (RGB), whose transparent pixels are put on white."""
-    from PIL import Image
-
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image if image.mode == mode else image.convert(mode)  # which would copy
-
-
-def _is_photo(image: ImageFile) -> bool:
-    # Cameras write the orientation into JPEG files; reading it from a PNG file would decode the whole file.
-    return image.format in ("JPEG", "MPO")
-
-
-def _decode(image: ImageFile, mode: str, side: int | None) -> np.ndarray:
-    from PIL import Image as pillow
-    from PIL import ImageOps
-
-    if side is not None and _is_photo(image):
-        # Decoded at an eighth to all of its size, in a tenth of the time, with at least twice the pixels that are left.
-        width, height = (-(-2 * side * length // min(image.size)) for length in image.size)
-        image.draft(mode, (width, height))
-    rotated = _is_photo(image) and image.getexif().get(0x0112, 1) > 1
-    upright: Any = ImageOps.exif_transpose(image) if rotated else image
-    pixels = on_white(upright, mode)
-    if side is not None:
-        width, height = pixels.size
-        square = min(width, height)
-        left, top = (width - square) // 2, (height - square) // 2
-        # Cropped first, because resize(box=...) would use pixels outside the square at its edges.
-        center = pixels.crop((left, top, left + square, top + square))
-        pixels = center.resize((side, side), pillow.Resampling.BILINEAR)
-    return np.asarray(pixels)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
-from viewsmith.data.label_tables import ANNOTATIONS
+from viewsmith.data.event_tables import ANNOTATIONS
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
