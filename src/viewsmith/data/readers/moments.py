@@ -166,13 +166,13 @@ def by_moments(
     # Hardly any of equal steps would have a moment; steps may be multiples of one, in part of a day.
     sparse = not alike and bool(steps.sum() / step > FILLED * (1 if uneven else 10) * len(frame))
     uneven = uneven or sparse
-    rate = 1 / (float(steps.mean()) if sparse else step)
+    typical = 1 / (float(steps.mean()) if sparse else step)
     if uneven and (given is None or steps.sum() * given > 50 * FILLED * len(frame)):
         said = "" if given is None else f" at {given:g} points in a unit of time hardly any would have a moment, and"
         raise InputError(
             f"{source_name}: moments are {steps.min():g} to {steps.max():g} apart ({time}, mostly {step:g}),{said} "
             "expected equal steps, or multiples of them where moments are missing: give points in a unit of time, and "
-            f"values are {'means and ' * sparse}interpolated (--rate {rate:.4g})"
+            f"values are {'means and ' * sparse}interpolated (--rate {typical:.4g})"
         )
     equal = not alike or bool((np.abs(steps / step - 1) < EQUAL).all())
     rate = round(1 / step, 6) if in_seconds and equal else None
