@@ -146,6 +146,15 @@ def test_each_training_is_named_before_its_warnings_which_are_given_once(compare
     assert sorted(names, key=told.index) == names
 
 
+def test_a_long_comparison_says_how_long_the_rest_takes(tmp_path, monkeypatch):
+    monkeypatch.setattr(workflow, "TOLD", 0.0)
+    told = good("compare", *GIVEN, "--baselines", "raw", "--out", tmp_path / "out").err
+    lines = [line for line in told.splitlines() if ", seed " in line]
+    assert ["min left" in line for line in lines] == [False, True, True, True]
+    assert "pinda, seed 1 (4 of 4; about 1 min left)" in lines[3]
+    assert workflow.seconds_left({"pinda": 60.0, "contrastive": 20.0}, ["pinda", "diffaug"]) == 100.0
+
+
 def test_differences_are_paired_by_split(content):
     assert len(content["differences"]) == len(ROWS) * (len(ROWS) - 1) // 2 * 2
     for found in content["differences"]:

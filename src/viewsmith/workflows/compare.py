@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import time
@@ -18,7 +19,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, quoted, say
 from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
-from viewsmith.core.progress import html_table
+from viewsmith.core.progress import TOLD, html_table
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
 from viewsmith.data.dataset import check_split
@@ -229,18 +230,30 @@ def _sizes(dataset: Dataset) -> tuple[int, int]:
 
 def _train_all(cells: Sequence[Cell], shared: Shared, budget: float | None) -> None:
     """Train and score the cells, in their order, as long as there is time."""
-    started = time.monotonic()
+    started, taken = time.monotonic(), dict[str, float]()  # seconds of the last new cell of a method
     for number, cell in enumerate(cells):
-        spent = (time.monotonic() - started) / 60
+        begun = time.monotonic()
+        spent = (begun - started) / 60
         if budget is not None and spent >= budget and any(done.scores for done in cells[:number]):
             continue
         minutes = None if budget is None else max(1e-3, (budget - spent) / (len(cells) - number))
         first = not any(done.scores for done in cells[:number] if done.split == cell.split)
         rows = [name for name in shared.baselines if first or name == "untrained"]
-        if not RunFolder(shared.folder(cell)).evaluation.exists():
-            say(f"{cell.method}, seed {cell.seed} ({number + 1} of {len(cells)})")
+        if new := not RunFolder(shared.folder(cell)).evaluation.exists():
+            left = seconds_left(taken, [each.method for each in cells[number:]])
+            told = f"; about {math.ceil(left / 60)} min left" if budget is None and left > TOLD else ""
+            say(f"{cell.method}, seed {cell.seed} ({number + 1} of {len(cells)}{told})")
         with runs.warnings_once(shared.warned):
             _train(cell, shared, minutes, rows)
+        if new:
+            taken[cell.method] = time.monotonic() - begun
+
+
+def seconds_left(taken: Mapping[str, float], methods: Sequence[str]) -> float:
+    """Seconds that further cells of `methods` take, each as long as the last of its method, or as those of others in the
+    mean; 0 if none was `taken`."""
+    mean = sum(taken.values()) / max(len(taken), 1)
+    return sum(taken.get(method, mean) for method in methods)
 
 
 def _train(cell: Cell, shared: Shared, minutes: float | None, baselines: Sequence[str]) -> None:
