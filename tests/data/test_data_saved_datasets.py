@@ -125,3 +125,18 @@ def test_parts_of_a_table(tmp_path):
     assert load_dataset(tmp_path, label="label").x.shape == (30, 2)
     pd.DataFrame({"c": [1.0]}).to_parquet(tmp_path / "part-3.parquet")
     assert "part-0.parquet and part-3.parquet have different columns" in refusal(load_dataset, tmp_path)
+
+
+def test_folders_of_parts_are_columns(tmp_path):
+    table = numbers(20).to_pandas().assign(site=["a b", "c"] * 10, year=np.repeat([2020, 2021], 10))
+    table.to_parquet(tmp_path, partition_cols=["site", "year"])
+    data = load_dataset(tmp_path, label="site")
+    assert data.feature_names == ["a", "b", "label", "year"] and sorted(set(data.y)) == ["a b", "c"]
+    first = table[table.site == "c"].sort_values("year", kind="stable")
+    np.testing.assert_allclose(data.x[10:], first[["a", "b", "label", "year"]], rtol=1e-6)
+
+
+def test_a_delta_table_has_files_of_earlier_versions_too(tmp_path):
+    numbers(9).to_pandas().to_parquet(tmp_path / "part-0.parquet")
+    (tmp_path / "_delta_log").mkdir()
+    assert "is a table of Delta Lake, which is not read yet: pip install deltalake" in refusal(load_dataset, tmp_path)

@@ -71,6 +71,15 @@ def test_dates_that_are_months_are_in_order(tmp_path):
     assert data.schema["signal"]["rate"] is None
 
 
+@pytest.mark.parametrize("form", [None, "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M"])
+def test_times_over_a_change_of_the_clock_and_of_other_countries(tmp_path, form):
+    times = pd.date_range("2021-03-27", periods=300, freq="10min", tz="Europe/Berlin" if form is None else None)
+    text = times.astype(str) if form is None else times.strftime(form)
+    pd.DataFrame({"time": text, "a": rng.normal(size=300)}).to_csv(tmp_path / "a.csv", index=False)
+    data = load_dataset(tmp_path / "a.csv", modality="series", time="time", length="2h")
+    assert data.x.shape == (25, 1, 12) and data.schema["signal"]["rate"] == pytest.approx(1 / 600, abs=1e-6)
+
+
 def test_two_columns_tell_recordings(tmp_path):
     rows = [(f"B{b}", c, t, b + c / 10 + t / 100) for b in range(3) for c in range(12) for t in range(20)]
     pd.DataFrame(rows, columns=["battery", "cycle", "t", "volt"]).to_csv(tmp_path / "x.csv", index=False)

@@ -122,3 +122,26 @@ def test_two_tables_in_a_text_file(tmp_path, text, part):
 def test_empty_lines_between_rows_are_no_other_table(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n\n3,4\n5,6\n\n")
     assert load_dataset(tmp_path / "a.csv").x.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_tables_of_stata(tmp_path, recwarn):
+    frame = pd.DataFrame({"age": [20.0, 31.0, -9.0, 44.0], "smoker": [0, 1, 1, 0], "rest": [1.5, 2.0, np.nan, 0.5]})
+    labels = {"age": {-9: "refused"}, "smoker": {0: "no", 1: "yes"}}
+    frame = pd.concat([frame.astype({"age": "int16"})] * 5)
+    frame.to_stata(tmp_path / "a.dta", write_index=False, value_labels=labels)
+    data = load_dataset(tmp_path / "a.dta", label="smoker")
+    assert data.y.tolist() == ["no", "yes", "yes", "no"] * 5 and data.x[:4, 0].tolist() == [20, 31, -9, 44]
+    assert any("only some values have labels, and all are read as numbers: age" in str(w.message) for w in recwarn)
+
+
+def test_a_zero_of_sas_is_zero(tmp_path, monkeypatch):
+    (tmp_path / "a.xpt").write_bytes(b"")
+    frame = pd.DataFrame({"sex": [5.397605e-79, 1] * 9, "age": rng.normal(size=18)})
+    monkeypatch.setattr(pd, "read_sas", lambda path, encoding: frame)
+    assert load_dataset(tmp_path / "a.xpt", label="sex").y.tolist() == [0, 1] * 9
+
+
+def test_orc(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": [1.5, 2, 3], "b": [1, 2, 4]}).to_orc(tmp_path / "a.orc")
+    assert load_dataset(tmp_path / "a.orc").x.shape == (3, 2)

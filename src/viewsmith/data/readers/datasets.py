@@ -22,6 +22,7 @@ from viewsmith.data.places import VALIDATION, file_of
 from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, check_column, lines_above, say_above, table_rows, with_none
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
+from viewsmith.data.unread import named, sentence
 from viewsmith.modalities import frames
 from viewsmith.modalities.images.channels import common_side, image_squares, pil_pixels
 
@@ -85,22 +86,68 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
 
 @reader(
     "feather",
-    *(".feather", ".arrow"),
-    help="a table of pyarrow or R (arrow)",
-    noun="a feather file",
+    *(".feather", ".arrow", ".orc"),
+    help="a table of pyarrow or R (arrow); ORC",
+    noun="a feather or ORC file",
     table=True,
     extra="parquet",
     example="events.feather --label kind",
 )
 def read_feather(path: Path, request: DataOptions) -> FileContents:
-    """A feather file, version 1 or 2, or a file of Arrow's IPC format."""
-    require("pyarrow", "parquet", "reading feather files")
+    """A feather file, version 1 or 2, a file of Arrow's IPC format, or one of ORC."""
+    require("pyarrow", "parquet", "reading feather and ORC files")
     from pyarrow import feather
 
     _check_file_size(path)
-    with reading(str(path), "a feather file"):
-        frame = feather.read_table(path, memory_map=False).to_pandas()
+    with reading(str(path), "a feather or ORC file"):
+        if path.suffix.lower() == ".orc":
+            frame = pd.read_orc(path)
+        else:
+            frame = feather.read_table(path, memory_map=False).to_pandas()
     return _rows(frame, path, request)
+
+
+@reader(
+    "stata",
+    ".dta",
+    help="a table of Stata; values that all have labels are categories",
+    noun="a table of Stata",
+    table=True,
+    example="survey.dta --label smoker",
+)
+def read_stata(path: Path, request: DataOptions) -> FileContents:
+    """A table of Stata, in which numbers of which only some have labels, such as -9: refused, stay numbers."""
+    _check_file_size(path)
+    with reading(str(path), "a table of Stata"):
+        frame = pd.read_stata(path, convert_categoricals=False)
+        try:
+            named = pd.read_stata(path).select_dtypes("category")
+        except ValueError:  # two values of one label
+            named = frame[[]]
+    coded = [name for name in named if not all(isinstance(value, str) for value in named[name].cat.categories)]
+    if coded:
+        warn(f"{path}: only some values have labels, and all are read as numbers: {name_list(coded)}")
+    return _rows(frame.assign(**named.drop(columns=coded).astype(object)), path, request)
+
+
+@reader(
+    "sas",
+    *(".sas7bdat", ".xpt"),
+    help="a table of SAS",
+    noun="a table of SAS",
+    table=True,
+    example="survey.sas7bdat --label smoker",
+)
+def read_sas(path: Path, request: DataOptions) -> FileContents:
+    """A table of SAS, or one in its format for transport."""
+    _check_file_size(path)
+    with reading(str(path), "a table of SAS"):
+        frame = pd.read_sas(path, encoding="latin-1" if path.suffix.lower() == ".xpt" else "infer")
+    numbers = frame.select_dtypes("number")
+    return _rows(frame.assign(**numbers.mask(numbers.abs() < ZERO, 0.0)), path, request)
+
+
+ZERO = 1e-70  # pandas reads a zero of the format for transport as 5.4e-79
 
 
 @reader(
@@ -342,10 +389,11 @@ def _saved(path: Path) -> tuple[list[Any], dict[str, Any]]:
 
 def _parquet(path: Path) -> tuple[list[Any], dict[str, Any]]:
     """Tables of the splits in files of parquet, by the names of files or folders, and what their columns are."""
-    import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import dataset, parquet
 
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    if any((folder / "_delta_log").is_dir() for folder in {path, *(file.parent for file in files)}):
+        raise InputError(sentence(path, named("delta")))  # its folder has the files of earlier versions, too
     of: dict[str, list[Path]] = {}
     for file in files:
         found = None if path.is_file() else _SPLIT.search(file.relative_to(path).as_posix().lower())
@@ -359,7 +407,9 @@ def _parquet(path: Path) -> tuple[list[Any], dict[str, Any]]:
         )
     used = [""] if set(of) == {""} else _used(list(of), path, files[0])
     _check_sizes([file for name in used for file in of[name]], path)
-    tables = [pa.concat_tables([parquet.read_table(file) for file in of[name]]) for name in used]
+    base = str(path.parent if path.is_file() else path)
+    of_folders = {"partitioning": dataset.HivePartitioning.discover(), "partition_base_dir": base}  # site=a/1.parquet
+    tables = [dataset.dataset([*map(str, of[name])], format="parquet", **of_folders).to_table() for name in used]
     return tables, _features(schemas[files[0]])
 
 

@@ -13,8 +13,13 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
 from viewsmith.data.recordings import SOUNDS, Recording, points_of, samples_of
+from viewsmith.modalities.tables import roles
 
-WHOLE = (".xlsx", ".feather", ".arrow", ".jsonl", ".ndjson", ".json", ".db", ".sqlite", ".sqlite3")  # no part is read
+#: Of which no part is read.
+WHOLE = (
+    *(".xlsx", ".feather", ".arrow", ".orc", ".dta", ".sas7bdat", ".xpt", ".jsonl", ".ndjson", ".json", ".db"),
+    *(".sqlite", ".sqlite3"),
+)
 FEWEST_POINTS = 8  # of a recording in a row of a table
 #: Steps of time that differ by less than the first are equal; by less than the second, as months do, they are in order.
 EQUAL, ALIKE = 0.05, 0.2
@@ -276,8 +281,9 @@ def _seconds(column: Any, source_name: str) -> tuple[Any, bool]:
         since = next((unit for unit, least in SINCE_1970 if len(column) and column.min() >= least), 1)
         per_second = 1000 if str(column.name).lower().endswith("ms") else since
         return column / per_second, per_second != 1 or not counted
+    form = roles.date_format(column) if column.dtype == object and column.notna().all() else None
     try:
-        dates = pd.to_datetime(column)
+        dates = pd.to_datetime(column, utc=True) if form is None else roles.parse(column, form)
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{source_name}: the times {one_line(column.name, 40)} are neither numbers nor dates "
