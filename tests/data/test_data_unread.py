@@ -285,7 +285,7 @@ def test_seismograms_are_converted_together(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kinds", [("a", "b"), (".",)])
 def test_a_folder_of_documents(tmp_path, monkeypatch, kinds):
-    words = ["rain", "wind", "goal", "team", "vote", "law,"]
+    words, rng = ["rain", "wind", "goal", "team", "vote", "law,"], np.random.default_rng(0)
     for i in range(12):
         file = tmp_path / "docs" / kinds[i % len(kinds)] / f"{i}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
