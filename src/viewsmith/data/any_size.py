@@ -1,7 +1,7 @@
 """Samples for discovery: images of any sizes, sequences, recordings; without torch, which is slow to import."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
+from viewsmith.core.errors import InputError, require, say
 from viewsmith.core.files import check_regular
 from viewsmith.core.rows import stamp
+from viewsmith.data.damaged import look_at_all, without_damaged
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.decoding import is_color, on_white
-from viewsmith.data.image_files import channels_joined, is_deep, stack_of
+from viewsmith.data.image_files import ImageFile, channels_joined, is_deep, stack_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, extension_of
 from viewsmith.data.readers.folders import SUFFIXES, image_files
@@ -232,19 +233,21 @@ def _tiles(rows: TileRows) -> ImageList:
     return ImageList([(rows.side, rows.side)] * len(rows), read, rows.shape[3], contents, dtype=rows.dtype.name)
 
 
-def _deep_folder(path: Path, files: list[Path], request: DataOptions) -> ImageList:
+def _deep_folder(path: Path, files: list[Path], request: DataOptions, left_out: Container[Path] = ()) -> ImageList:
     """Images of instruments under a folder, each file one image."""
     from PIL import Image
 
     names, sources = [file.relative_to(path).as_posix() for file in files], list[Any](files)
     if request.channel_files:
-        sources, names, _ = channels_joined(files, names, request.channel_files, str(path))
+        sources, names, _ = channels_joined(files, names, request.channel_files, str(path), left_out)
     stack = stack_of(sources, request, None, any_size=True)
     if several := [file.path.name for file in stack.files if file.count > 1]:
         raise InputError(
             f"{path}: {several[0]} has several images ({stack.files[0].described()}), expected one in each file: save "
             "them as files of their own"
         )
+    if len(files) > 1:  # a damaged one is found before the search
+        look_at_all(stack.files, ImageFile.open_whole)
 
     def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
         image = stack.of_channels(stack.files[i].images()[0])
@@ -283,44 +286,41 @@ def _one_channel(path: Path) -> bool:
 def _folder(path: Path, request: DataOptions) -> ImageList:
     """All readable images under a folder, in the order of their names."""
     require("pillow", "image", "reading folders of images")
-    from PIL import Image, ImageOps
-
-    files, shapes, damaged, too_large, color = [], [], [], [], False
     given = image_files(path) if path.is_dir() else [path]
     root = path if path.is_dir() else path.parent
-    if given and (request.axes or request.channels or request.level or request.channel_files or is_deep(given[0])):
-        return _deep_folder(root, given, request)
-    for file in given:
-        try:
-            check_regular(file)
-            with warnings.catch_warnings(), Image.open(file) as image:
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large photographs are welcome
-                color = is_color(image, file, given) or color
-                rotated = image.getexif().get(0x0112, 1) >= 5
-                width, height = image.size[::-1] if rotated else image.size
-                # Decodes a small version of a JPEG file, so that a damaged one is found before the search.
-                image.draft("RGB", (32, 32))
-                image.load()
-        except Image.DecompressionBombError:
-            too_large.append(file.relative_to(root).as_posix())
-            continue
-        except InputError:  # whole, but of a kind that would be clipped or cut
-            raise
-        except Exception:  # damaged headers raise all kinds
-            damaged.append(file.relative_to(root).as_posix())
-            continue
-        files.append(file)
-        shapes.append((height, width))
-    if damaged:
-        warn(f"{pluralize(len(damaged), 'file')} cannot be read as an image, left out: {name_list(damaged)}")
-    if too_large:
-        pixels = 2 * (Image.MAX_IMAGE_PIXELS or 0)
-        warn(f"{pluralize(len(too_large), 'image')} with more than {pixels:,} pixels, left out: {name_list(too_large)}")
     if not given:
         refuse_folder(path, by_ending())
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)})")
-    if not files:
-        raise InputError(f"{path} has no image that can be read")
+
+    def read_without(left_out: Container[Path]) -> ImageList:
+        files = [file for file in given if file not in left_out]
+        of_instruments = request.axes or request.channels or request.level or request.channel_files
+        if of_instruments or is_deep(files[0]):
+            return _deep_folder(root, given if request.channel_files else files, request, left_out)
+        return _photographs(root, files)
+
+    return without_damaged(given, read_without, path)
+
+
+def _photographs(root: Path, files: list[Path]) -> ImageList:
+    """Images of 8 bits, whose headers are read."""
+    from PIL import Image, ImageOps
+
+    found: list[tuple[bool, tuple[int, int]]] = []
+
+    def look(file: Path) -> None:
+        with reading(str(file), "an image"):
+            check_regular(file)  # opening a pipe would wait
+        with reading(str(file), "an image"), warnings.catch_warnings(), Image.open(file) as image:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large photographs are welcome
+            rotated = image.getexif().get(0x0112, 1) >= 5
+            found.append((is_color(image, file, files), image.size if rotated else image.size[::-1]))
+            # Decodes a small version of a JPEG file, so that a damaged one is found before the search.
+            image.draft("RGB", (32, 32))
+            image.load()
+
+    look_at_all(files, look)
+    color, shapes = any(color for color, _ in found), [shape for _, shape in found]
 
     def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
         with reading(str(files[i]), "an image"), warnings.catch_warnings(), Image.open(files[i]) as image:

@@ -1,18 +1,18 @@
-"""Pixels of 8-bit image files that Pillow decodes: headers are checked before any is decoded, and all that cannot be
-read are named at once."""
+"""Pixels of 8-bit image files that Pillow decodes: headers are checked before any is decoded."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize
+from viewsmith.core.errors import InputError, pluralize
 from viewsmith.core.rows import check_size
+from viewsmith.data.damaged import look_at_all, read_each
 from viewsmith.data.reading import deep, planes_of, reading
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, WHITE, common_side, size_of
 from viewsmith.modalities.images.modality import Images
@@ -20,7 +20,6 @@ from viewsmith.modalities.images.modality import Images
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
 
-LISTED = 20  # files that cannot be read, which are named
 LOOKED_AT, SMALL = 8, 64  # files in color before all are read as gray, and about their pixels of a side if JPEG
 
 
@@ -58,7 +57,7 @@ def check_headers(
             raise InputError(f"{file} has {size_of(size[::-1])}, expected at least {least}; leave it out")
         sizes.append(size)
 
-    _raise_all(files, look)
+    look_at_all(files, look)
     if side is None:
         side = common_side([(height, width) for width, height in sizes], source_name, fitted=fitted)
     width, height = sizes[0] if side is None else (side, side)
@@ -73,30 +72,7 @@ def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iter
         with reading(str(file), "an image"), Image.open(file) as image:
             return _decode(image, "RGB" if shape[3] == 3 else "L", side)
 
-    for number, file in enumerate(files):
-        try:
-            pixels = decode(file)
-        except InputError:
-            _raise_all(files[number:], decode)
-            raise
-        yield pixels.reshape(shape[1:])
-
-
-def _raise_all(files: Sequence[Path], look: Callable[[Path], object]) -> None:
-    """Look at all files, and raise the first InputError, with the names of further files that have one."""
-    first, others = None, []
-    for file in files:
-        try:
-            look(file)
-        except InputError as error:
-            if first is not None:
-                others.append(file.name)
-            first = first or error
-    if first is not None and others:
-        more = f"{pluralize(len(others), 'further file')} of {len(files):,}"
-        raise InputError(f"{first}; so it is with {more}: {name_list(others, LISTED)}") from first
-    if first is not None:
-        raise first
+    return (pixels.reshape(shape[1:]) for pixels in read_each(files, decode))
 
 
 class InColor(Exception):

@@ -7,7 +7,7 @@ letters, those of tifffile: Y rows, X columns, C and S channels, any other one (
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, suggest, warn
 from viewsmith.core.registry import find
 from viewsmith.core.rows import check_size
+from viewsmith.data.damaged import read_each
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, INSTRUMENTS, TIFF, extension_of
 from viewsmith.data.reading import FileContents, by_ending, deep, planes_of, reading, recognized
@@ -221,8 +222,8 @@ class Stack:
 
     def images(self) -> Iterator[np.ndarray]:
         """The images in order, (H, W, C) each."""
-        for file in self.files:
-            for image in map(self.of_channels, file.images()):
+        for found in read_each(self.files, ImageFile.images):
+            for image in map(self.of_channels, found):
                 yield image if self.side is None else square(image, self.side)
 
     def of_channels(self, image: np.ndarray) -> np.ndarray:
@@ -262,10 +263,11 @@ class _Planes:
 
 
 def channels_joined(
-    files: Sequence[Path], names: Sequence[str], pattern: str, source_name: str
+    files: Sequence[Path], names: Sequence[str], pattern: str, source_name: str, left_out: Container[Path] = ()
 ) -> tuple[list[ImageFile], list[str], list[int]]:
     """Images whose channels are files of their own, their names, and for each the number of its first file: files with
-    equal fields of a pattern such as ``{well}_w{channel}.tif`` but the channel are one image."""
+    equal fields of a pattern such as ``{well}_w{channel}.tif`` but the channel are one image. Images with a file that
+    is left out are left out."""
     fields = re.findall(r"\{(\w+)\}", pattern)
     if fields.count("channel") != 1 or len(set(fields)) < len(fields):
         raise InputError(
@@ -290,7 +292,6 @@ def channels_joined(
     if not samples:
         raise InputError(f"{source_name} has no file such as {one_line(pattern, 60)!r}, for instance not {names[0]}")
     channels = sorted({c for of in samples.values() for c in of}, key=lambda c: (not c.isdecimal(), c.zfill(9), c))
-    joined = []
     for key, of in samples.items():
         name = "_".join(part for part in key if part)
         if lacking := [c for c in channels if c not in of]:
@@ -298,10 +299,12 @@ def channels_joined(
                 f"{source_name}: {name} has no file of channel {name_list(lacking)}, expected {name_list(channels)} of "
                 "every sample: leave its other files out, or give * for a part of a name that goes with the channel"
             )
-        joined.append(_joined([image_file(files[of[c]]) for c in channels], channels))
-    left_out = len(files) - sum(map(len, samples.values()))
-    if left_out:
-        warn(f"{source_name}: {pluralize(left_out, 'file')} of another name than {pattern}, left out")
+    if others := len(files) - sum(map(len, samples.values())):
+        warn(f"{source_name}: {pluralize(others, 'file')} of another name than {pattern}, left out")
+    samples = {key: of for key, of in samples.items() if not any(files[i] in left_out for i in of.values())}
+    used = [files[i] for of in samples.values() for i in of.values()]
+    headers = dict(zip(used, read_each(used, image_file), strict=True))
+    joined = [_joined([headers[files[of[c]]] for c in channels], channels) for of in samples.values()]
     titles = ["_".join(part for part in key if part) or Path(source_name).name for key in samples]
     return joined, titles, [min(of.values()) for of in samples.values()]
 
@@ -348,7 +351,7 @@ def stack_of(
     """The images of files, of which only the headers are read; raises InputError unless they are alike."""
     signal = (request.schema or {}).get("signal", {})
     axes = request.axes or signal.get("axes")
-    headers = [image_file(file) if isinstance(file, Path) else file for file in files]
+    headers = list(read_each(files, lambda file: image_file(file) if isinstance(file, Path) else file))
     level = request.level if request.level is not None else signal.get("level", 0)
     found = [file.with_axes(axes, alone=len(files) == 1).at_level(level) for file in headers]
     first = found[0]

@@ -29,6 +29,7 @@ from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped
 from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, check_size, return_freed_memory, stamp
 from viewsmith.data import places
+from viewsmith.data.damaged import Unreadable
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.options import DataOptions
 from viewsmith.data.unread import MOST_FILES, advice, refuse
@@ -181,8 +182,8 @@ def reading(source_name: str, kind: str) -> Iterator[None]:
                 "astype(str)"
             ) from error
         reason = one_line(f"{type(error).__name__}: {error}", 200)
-        raise InputError(
-            f"cannot read {source_name} as {kind}; is it damaged, or another format? ({reason})"
+        raise Unreadable(
+            f"cannot read {source_name} as {kind}; is it damaged, or another format? ({reason})", reason
         ) from error
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, pluralize, say, warn
 from viewsmith.core.rows import RowSource, memory_map_of
+from viewsmith.data.damaged import Damaged, Unreadable
 from viewsmith.data.dataset import Tiles
 from viewsmith.data.image_files import OPTIONS, UNKNOWN, ImageFile, Stack, contents_of, image_file, in_memory, stack_of
 from viewsmith.data.label_maps import GEOJSON, classes_in_polygons, classes_of_tiles, fields_of_tiles
@@ -150,6 +151,12 @@ class TileRows(RowSource):
 
     def _window(self, scene: int, top: int, left: int, width: int) -> np.ndarray:
         file, number = self.images[scene]
+        try:
+            return self._opened_window(file, number, top, left, width)
+        except Unreadable as error:
+            raise Damaged(str(error), {file.path: error}) from error
+
+    def _opened_window(self, file: ImageFile, number: int, top: int, left: int, width: int) -> np.ndarray:
         if file.path not in self._open:
             self._open[file.path] = file.open()
             while len(self._open) > OPENED:

@@ -8,16 +8,17 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
+from viewsmith.data.damaged import Damaged, Unreadable, without_damaged
 from viewsmith.data.decoding import GRAY, LOOKED_AT, InColor, check_headers, decoded, decoded_gray, filled
 from viewsmith.data.image_files import (
     OPTIONS,
@@ -37,20 +38,20 @@ from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.images.modality import Images
 
-if TYPE_CHECKING:
-    pass
+Errors = Mapping[Path, Unreadable]  # of files that are left out
 
 
 class ImageCache:
     """The decoded images of one folder, read with the same options."""
 
-    def __init__(self, place: Path, source: Path, files: list[Path], options: dict[str, Any]) -> None:
+    def __init__(self, place: Path, source: Path, files: list[Path], options: dict[str, Any], left_out: Errors) -> None:
         whole = source.resolve()
         key = hashlib.sha256(json.dumps([str(whole), options], sort_keys=True).encode("utf-8", "surrogateescape"))
         self.source, name = source, f"{whole.name[:64] or 'images'}-{key.hexdigest()[:12]}"
         self.pixels, self.record = place / f"{name}.npy", place / f"{name}.json"
         self.side: int | None = options["side"]  # to which they are resized
-        self._digest = _digest(source, files)
+        self._digest, self._files = _digest(source, files), {_name(file, source): file for file in files}
+        self._left_out = {_name(file, source): error.reason for file, error in left_out.items()}
 
     def read(self) -> np.ndarray | None:
         """The images, mapped, if they were decoded and the folder has the same files since; else None, with
@@ -58,6 +59,7 @@ class ImageCache:
         try:
             record = read_json(self.record)
             known, digest, self.side = record["files"], record["digest"], record["side"]
+            without = record["left_out"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if known != self._digest:
@@ -66,6 +68,9 @@ class ImageCache:
                 "decoded again"
             )
             return None
+        if without.keys() != self._left_out.keys():  # those that were damaged when the images were decoded
+            unreadable = {self._files[name]: Unreadable(f"{name}: {why}", why) for name, why in without.items()}
+            raise Damaged(f"{self.source} has damaged files: {name_list(list(without))}", unreadable)
         try:
             if digest_of(self.pixels) != digest:
                 raise ValueError("the content does not match its digest")
@@ -87,7 +92,13 @@ class ImageCache:
         self.pixels.parent.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
         write_mapped((image[None] for image in images), shape, self.pixels, dtype)
-        record = {"source": str(self.source), "files": self._digest, "shape": list(shape), "side": self.side}
+        record: dict[str, Any] = {
+            "source": str(self.source),
+            "files": self._digest,
+            "shape": list(shape),
+            "side": self.side,
+        }
+        record["left_out"] = self._left_out
         write_json_atomic(self.record, record | {"digest": digest_of(self.pixels)})
         return read_mapped(self.pixels)
 
@@ -161,25 +172,37 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         )
     if request.schema is None and len(set(images.labels)) == 1:
         images.labels = []  # a folder of one folder says nothing of its images
-    size = request.or_fitted("image_size")
-    names = [_name(file, root) for file in images.files]
+    return without_damaged(
+        images.files, lambda left_out: _contents(path, root, images, n_train, request, left_out), path
+    )
+
+
+def _contents(
+    path: Path, root: Path, images: _Images, n_train: int | None, request: DataOptions, left_out: Errors
+) -> FileContents:
+    """What a folder of these images has, without files that are left out."""
+    size, all_files, labels = request.or_fitted("image_size"), images.files, images.labels
+    names = [_name(file, root) for file in all_files]
     side, pattern = request.or_fitted("tile") or request.masks is not None, request.channel_files
     pattern = pattern or (request.schema or {}).get("signal", {}).get("channel_files")
     files: Sequence[Any] = images.files
     if pattern:
-        files, names, first = channels_joined(images.files, names, pattern, str(path))
-        images.labels = [images.labels[i] for i in first] if images.labels else []
-        n_train = None if n_train is None else sum(i < n_train for i in first)
+        files, names, kept = channels_joined(all_files, names, pattern, str(path), left_out)
+    else:
+        kept = [i for i, file in enumerate(all_files) if file not in left_out]
+        files, names = [all_files[i] for i in kept], [names[i] for i in kept]
+    labels = [labels[i] for i in kept] if labels else []
+    n_train = None if n_train is None else sum(i < n_train for i in kept)
     if request.schema is None and not side:
         if not pattern:
-            _check_masks(path, images.labels)
+            _check_masks(path, labels)
         if len(files) == 1:
             check_several(path, stack_of(files, request, size))
     wanted = request.or_fitted("label") or request.or_fitted("groups")
     of_channels = [file.path.name for file in files] if pattern else []
     table = table_of_names(names, request, path, of_channels) if wanted else None
-    y, groups = _labels(path, images.labels, request, table)
-    if request.axes or request.channels or request.level or side or pattern or is_deep(images.files[0]):
+    y, groups = _labels(path, labels, request, table)
+    if request.axes or request.channels or request.level or side or pattern or is_deep(all_files[kept[0]]):
         stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
             hint = "" if pattern or stack.shape[3] > 1 else channels_hint(names)
@@ -199,10 +222,11 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         found = {name: None if values is None else values[each] for name, values in of_file.items()}
         train = None if n_train is None else int((each < n_train).sum())
         cached = request.cache is not None or request.cache_if_large is not None
-        x = _cached(path, images.files, stack, request) if cached else in_memory(stack, str(path))
+        x = _cached(path, all_files, stack, request, left_out) if cached else in_memory(stack, str(path))
         return contents_of(stack, x, request, names, n_train=train, table=table_options(request), **found)
     fitted = request.schema["row_shape"] if request.schema else []
-    x, size = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
+    color = len(fitted) == 3 and fitted[2] == 3
+    x, size = _pixels(path, all_files, size, color, request, left_out)
     options = {} if size is None else {"image_size": size}
     return FileContents(
         x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=table_options(request)
@@ -274,14 +298,14 @@ def _labels(
     return (y if found is None else found), column_of(table, "groups", request, str(path))
 
 
-def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -> np.ndarray:
+def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions, left_out: Errors) -> np.ndarray:
     """The images of a stack, decoded once into a cache if they are large."""
     place = request.cache or request.cache_if_large
     assert place is not None
     given = {"side": stack.side, "channels": request.channels, "axes": request.axes, "dtype": stack.dtype.name}
     given |= {"level": request.level} if request.level else {}
     given |= {"channel_files": request.channel_files} if request.channel_files else {}
-    cache = ImageCache(place, path, files, given)
+    cache = ImageCache(place, path, files, given, left_out)
     if (known := cache.read()) is not None:
         return known
     if request.cache is None and not request.maps(stack.shape, stack.dtype):
@@ -290,13 +314,15 @@ def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -
 
 
 def _pixels(
-    path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions
+    path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions, left_out: Errors
 ) -> tuple[np.ndarray, int | None]:
-    """Pixels of all files, in memory, or decoded once into a cache; and the side to which they are resized."""
+    """Pixels of all files but those left out, in memory, or decoded once into a cache; and the side to which they are
+    resized."""
     fitted, place = request.schema is not None, request.cache or request.cache_if_large
-    cache = None if place is None else ImageCache(place, path, files, {"side": side, "color": color})
+    cache = None if place is None else ImageCache(place, path, files, {"side": side, "color": color}, left_out)
     if cache is not None and (known := cache.read()) is not None:
         return known, cache.side
+    files = [file for file in files if file not in left_out]
     shape, side = check_headers(files, side, color, str(path), fitted=fitted)
 
     def stored(images: Iterable[np.ndarray], channels: int) -> np.ndarray:

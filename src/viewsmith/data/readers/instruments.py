@@ -23,6 +23,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.core.rows import check_size
+from viewsmith.data.damaged import Unreadable
 from viewsmith.data.image_files import CHANNELS, ImageFile, opening
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SLIDES, SUFFIXES, TIFF
@@ -138,7 +139,9 @@ def _whole(path: Path) -> Iterator[None]:
         logger.removeFilter(silent)
         logger.setLevel(logging.CRITICAL)
     if lost:
-        raise InputError(f"{path} ends within its pages: it is damaged; copy it from its source again, or leave it out")
+        raise Unreadable(
+            f"{path} ends within its pages: it is damaged; copy it from its source again, or leave it out", lost[0]
+        )
 
 
 def _ome(text: str) -> tuple[list[str], float | None]:
