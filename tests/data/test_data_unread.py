@@ -1,6 +1,7 @@
 """Files and folders that are not read: the line that converts them is run as it stands, and its result is read."""
 
 import gzip
+import json
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 from PIL import Image
 from safetensors.numpy import save_file
 
@@ -37,7 +39,8 @@ def follow(message, folder, monkeypatch, **more):
     assert packages in (None, "'viewsmith[omics]'", "'viewsmith[microscopy]'", "nibabel")  # what the tests have
     monkeypatch.chdir(folder)
     exec(code, {"__name__": "line"})
-    return load_dataset(out, **options, **more)
+    rate = {"rate": float(options.pop("rate"))} if "rate" in options else {}
+    return load_dataset(out, **options, **rate, **more)
 
 
 def test_what_is_read_is_not_refused():
@@ -156,6 +159,74 @@ def test_motion_tracks_and_taxa(tmp_path, monkeypatch):
     for name, package in (("a.gpx", "gpxpy"), ("a.biom", "biom-format")):
         (tmp_path / name).write_text("")
         assert f"not read yet: pip install {package}, then" in refusal(load_dataset, tmp_path / name)
+
+
+def test_tracks_and_days_of_watches(tmp_path, monkeypatch):
+    point = "<Trackpoint><Time>2020-01-01T10:{:02d}:{:02d}.000Z</Time><Position><LatitudeDegrees>{}</LatitudeDegrees>"
+    point += "</Position><HeartRateBpm>\n<Value>{}</Value></HeartRateBpm></Trackpoint>"
+    points = "".join(point.format(i // 60, i % 60, 45 + i / 1e4, 120 + i % 9) for i in range(180))
+    (tmp_path / "a.tcx").write_text(f'<T xmlns="http://garmin.com/v2"><Track>{points}</Track></T>')
+    data = follow(refusal(load_dataset, tmp_path / "a.tcx"), tmp_path, monkeypatch)
+    np.testing.assert_allclose(data.x[1, 1], 120 + np.arange(60, 120) % 9)
+    day = '<Record type="{}" startDate="2020-03-{:02d} 10:00:00 -0800" value="{}"/>'
+    days = "".join(day.format(kind, i % 20 + 1, i + n) for i in range(50) for n, kind in enumerate(("Rate", "Steps")))
+    (tmp_path / "export.xml").write_text(f"<!DOCTYPE HealthData []>\n<HealthData>{days}</HealthData>")
+    message = refusal(load_dataset, tmp_path / "export.xml")
+    assert advised(message)[3].pop("drop") == "day"
+    data = follow(message.replace(" --drop day", ""), tmp_path, monkeypatch, drop=["day"])
+    assert data.feature_names == ["mean Rate", "mean Steps", "sum Rate", "sum Steps"]
+    assert data.x[0].tolist() == [20, 21, 60, 63]
+    (tmp_path / "a.fit").write_bytes(b"\x0e\x10\x43\x08\x00\x00\x00\x00.FIT" + bytes(99))
+    assert "a recording of a watch (FIT), which is not read yet: pip install fitparse" in refusal(
+        load_dataset, tmp_path / "a.fit"
+    )
+
+
+def test_maps_libraries_and_logs(tmp_path, monkeypatch):
+    x = rng.normal(size=(20, 4)).round(3)
+    features = [
+        {"properties": {"size": a, "kind": "uv"[i % 2]}, "geometry": {"type": "Point", "coordinates": place}}
+        for i, (a, *place) in enumerate(x.tolist())
+    ]
+    (tmp_path / "a.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    data = follow(refusal(load_dataset, tmp_path / "a.geojson"), tmp_path, monkeypatch, label="kind")
+    assert data.feature_names == ["size", "lon", "lat", "height"] and np.allclose(data.x, x)
+    (tmp_path / "a.msp").write_text(
+        'Name: one\nNum Peaks: 3\n41 10\n43.2 20 "C3H7/0.1 5 5"\n55 1\n\nNAME: 2 9\nnum peaks: 2\n41 5; 99 7;\n\n'
+    )
+    data = follow(refusal(load_dataset, tmp_path / "a.msp"), tmp_path, monkeypatch)
+    where = [(int(data.feature_names[j]), value) for row in data.x for j, value in enumerate(row) if value]
+    assert where == [(41, 10), (43, 20), (55, 1), (41, 5), (99, 7)]
+    head = "#separator \\x09\n#path\tconn\n#fields\tts\tbytes\tproto\n#types\ttime\tcount\tenum\n"
+    rows = "".join(f"{i}.5\t{'-' if i % 7 == 0 else i}\t{'tcp' if i % 2 else 'udp'}\n" for i in range(30))
+    for name in ("conn.log", "conn.txt"):
+        (tmp_path / name).write_text(head + rows + "#close\t2020\n")
+        message = refusal(load_dataset, tmp_path / name)
+        assert "a log of Zeek" in message
+        data = follow(message, tmp_path, monkeypatch)
+        assert len(data.x) == 30 and data.feature_names[:2] == ["ts", "bytes"]
+    (tmp_path / "dns.log").write_text('{"ts": 1, "n": 2}\n{"ts": 2, "n": 3}\n')
+    assert "rename it to dns.jsonl" in refusal(load_dataset, tmp_path / "dns.log")
+
+
+def test_files_whose_content_says_what_they_are(tmp_path):
+    (tmp_path / "nmr/10/pdata/1").mkdir(parents=True)
+    (tmp_path / "nmr/10/pdata/1/1r").write_bytes(bytes(40))
+    parts = {
+        "nmr": "NMR spectra of Bruker, which is not read yet: pip install nmrglue",
+        "s-epo.fif": "mne.read_epochs(",
+    }
+    for name in ("s-epo.fif", "a.eeg"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "a.vhdr").write_text("Brain Vision")
+    scipy.io.savemat(tmp_path / "s.set", {"EEG": {"trials": 5, "data": np.zeros((2, 3, 5))}})
+    with scipy.io.netcdf_file(tmp_path / "buoy.nc", "w") as file:
+        file.createDimension("time", 5)
+        file.createVariable("heat", "f8", ("time",))[:] = np.arange(5)
+    (tmp_path / "scan.las").write_bytes(b"LASF" + bytes(9))
+    parts |= {"a.eeg": "belongs to a.vhdr", "s.set": "mne.read_epochs_eeglab(", "buoy.nc": "--time at --length 100"}
+    for name, part in (parts | {"scan.las": "a cloud of points"}).items():
+        assert part in refusal(load_dataset, tmp_path / name), name
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
 from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of, open_packed
 from viewsmith.data.text_lines import is_numeral, lines_of_text
 
 _ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
+_OF_HEADERS = {".fdt": ".set", ".eeg": ".vhdr"}  # what has the numbers of which header
 _NO_FORMAT = ("", ".txt", ".dat")  # endings of texts that do not say what is in them
 ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 
@@ -68,9 +71,10 @@ def advice(extension: str, path: Path) -> str:
 def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     """Raise InputError for a file that is there, of a format that is known and not read, with the line that converts
     it; `texts`: also for texts without a known extension that are tables."""
-    extension, form = extension.lower(), formats().get(extension.lower())
+    extension = extension.lower()
     if not path.is_file():
         return
+    form = _by_content(path, extension) or formats().get(extension)
     eeg, advised = named("eeg"), _advice(extension)
     if extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
@@ -78,9 +82,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         raise InputError(
             f"{path} has annotations of a WFDB record, and no signal: give the header {path.stem}.hea with its signals"
         )
-    elif extension == ".hdr":
-        form = named("volume")  # Analyze; those of ENVI are read
-    elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
+    elif extension in _OF_HEADERS and (header := path.with_suffix(_OF_HEADERS[extension])).is_file():
         raise InputError(f"{path} belongs to {header.name}: {sentence(header, eeg)}")
     elif extension in _ELECTRODES:
         files = sorted(path.parent.iterdir())
@@ -89,8 +91,6 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         way = f": {sentence(beside[0], eeg)}" if beside else " (.set, .edf, .bdf)"
         way = f" {read[0]}" if read else way
         raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
-    elif extension in (".h5", ".hdf5"):
-        form = _of_keypoints(path)
     elif extension in _NO_FORMAT and _starts_like_uniprot(path):
         several = path.read_bytes().count(b"\n//") > 1
         line = command(path, named("uniprot"), "" if several else _WINDOWS)
@@ -98,13 +98,75 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         raise InputError(f"{path} is {named('uniprot').what}{cut}: {line}")
     elif extension not in DICOM and _is_dicom(path):
         raise InputError(f"{path} is a DICOM file without its ending: rename it to {path.name}.dcm")
-    if extension.replace(".gz", "") in _NO_FORMAT:
-        form = form or _by_first_lines(path)
     if form is not None:
         raise InputError(sentence(path, form))
     if texts and (not advised or "tables" in advised) and (form := _text_table(path)) is not None:
         said = f"the extension {extension!r}" if extension else "no extension"
         raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
+
+
+def _by_content(path: Path, extension: str) -> Format | None:
+    """The format of a file whose ending does not say enough."""
+    if extension == ".hdr":
+        return named("volume")  # Analyze; those of ENVI are read
+    if extension in (".h5", ".hdf5"):
+        return _of_keypoints(path)
+    if extension in (".fif", ".fif.gz") and re.search(r"[-_]epo\.fif", path.name.lower()):
+        return named("epochs", "read_epochs")
+    if extension == ".set" and _has_epochs(path):
+        return named("epochs", "read_epochs_eeglab")
+    if extension in (".nc", ".nc4") and _along_one_axis(path):
+        return named("profile")
+    if extension in formats():
+        with path.open("rb") as file:
+            if file.read(4) == b"LASF":
+                raise InputError(
+                    f"{path} is a cloud of points: write images of its pieces, or their features in a table"
+                )
+        return None
+    try:
+        with open_packed(path) as file:
+            content = file.read(100_000)
+    except Exception:  # damaged, of any library that unpacks
+        return None
+    if extension == ".fit":
+        return named("watch") if content[8:12] == b".FIT" else None
+    if extension == ".xml":
+        return named("health") if b"HealthData" in content else None
+    if extension.replace(".gz", "") == ".log" and re.match(rb'\s*\{\s*"', content):
+        raise InputError(f"{path} has an object of JSON in each line: rename it to {path.stem}.jsonl")
+    return _by_first_lines(content) if extension.replace(".gz", "") in (*_NO_FORMAT, ".log") else None
+
+
+def _has_epochs(path: Path) -> bool:
+    """Whether a file of EEGLAB has pieces rather than one recording."""
+    from scipy.io import loadmat
+
+    try:
+        found = loadmat(path, variable_names=["EEG", "trials"], squeeze_me=True)
+        return int((found["EEG"]["trials"] if "EEG" in found else found["trials"]).item()) > 1
+    except Exception:  # of version 7.3, or damaged
+        return False
+
+
+def _along_one_axis(path: Path) -> bool:
+    """Whether the numbers of a NetCDF file have one axis at most."""
+    try:
+        with path.open("rb") as file:
+            classic = file.read(3) == b"CDF"
+        if classic:
+            from scipy.io import netcdf_file
+
+            with netcdf_file(path, mmap=False) as found:
+                axes = [len(each.shape) for each in found.variables.values() if each.typecode() != "c"]
+        else:
+            import h5py
+
+            with h5py.File(path, "r") as found:
+                axes = [each.ndim for each in found.values() if getattr(each, "dtype", np.dtype("O")).kind in "iuf"]
+        return max(axes, default=0) == 1
+    except Exception:  # without h5py, or damaged
+        return False
 
 
 def _of_keypoints(path: Path) -> Format | None:
@@ -141,13 +203,11 @@ def _starts_like_uniprot(path: Path) -> bool:
         return re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", file.read(200)) is not None
 
 
-def _by_first_lines(path: Path) -> Format | None:
+def _by_first_lines(content: bytes) -> Format | None:
     """The format of a text that its first lines tell."""
-    try:
-        with open_packed(path) as file:
-            lines = [line.partition(b"#")[0] for line in file.read(100_000).splitlines()[:6]]
-    except Exception:  # damaged, of any library that unpacks
-        return None
+    if content.startswith(b"#separator ") and b"\n#fields" in content:
+        return named("zeek")
+    lines = [line.partition(b"#")[0] for line in content.splitlines()[:6]]
     if lines and lines[0].startswith(b"!Series_"):
         return named("geo")
     # Of libsvm: a label, and numbers after their rising places, as 1 3:0.5 11:1 14:2.
@@ -265,6 +325,8 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             raise InputError(
                 f"{file.parent} is a 10x folder without matrix.mtx or matrix.mtx.gz: copy it from its source again"
             )
+        if file.name == "1r":
+            raise InputError(sentence(folder, named("nmr")))
         if extension_of(file) not in read and _is_dicom(file):
             raise InputError(f"{folder} has DICOM files without the ending .dcm: {command(folder, named('dicom'))}")
     if found and found.keys() <= {*ANNOTATIONS}:

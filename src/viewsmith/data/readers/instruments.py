@@ -318,6 +318,7 @@ FITS_AXES = "TZQYX"  # the last ones; what the third one is, a file does not say
 )
 def fits_file(path: Path) -> ImageFile:
     """The header of a FITS file."""
+    refuse(path, path.suffix, texts=False)
     require("astropy", "astronomy", f"reading {path}, a FITS file,")
     from astropy.io import fits
 
