@@ -12,7 +12,11 @@ from viewsmith.data.any_size import read_samples
 pillow = pytest.importorskip("PIL.Image")
 rng = np.random.default_rng(0)
 
-CONTENTS = {"empty": lambda whole: b"", "other": lambda whole: b"no image", "cut": lambda whole: whole[: len(whole) // 2]}
+CONTENTS = {
+    "empty": lambda whole: b"",
+    "other": lambda whole: b"no image",
+    "cut": lambda whole: whole[: len(whole) // 2],
+}
 
 
 @pytest.fixture

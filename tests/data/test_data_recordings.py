@@ -169,8 +169,8 @@ def test_resampling(tmp_path, rate, factor):
 def test_channels_and_rates_that_differ(tmp_path):
     (tmp_path / "one").mkdir()
     edf(tmp_path / "one" / "a.edf", rates=(100, 50))
-    message = refusal(load_dataset, tmp_path / "one" / "a.edf", length="2s")
-    assert "channels of 50 Hz (Cz) and of 100 Hz" in message and "--channels" in message
+    message = refusal(load_dataset, tmp_path / "one" / "a.edf", length="2s", channels=["0"])
+    assert "channels of several rates, 100 Hz and Cz (50 Hz), expected one rate: choose them by their" in message
     assert load_dataset(tmp_path / "one" / "a.edf", length="2s", channels=["Cz"]).x.shape == (60, 1, 100)
     (tmp_path / "two").mkdir()
     edf(tmp_path / "two" / "a.edf")
@@ -395,6 +395,34 @@ def test_annotations_are_labels_of_windows(tmp_path, capsys):
     wfdb.wrsamp("r", 10, ["mV"], ["I"], rng.normal(size=(600, 1)), fmt=["16"], write_dir=str(tmp_path))
     wfdb.wrann("r", "atr", np.array([0, 300]), ["+", "+"], aux_note=["(N", "(AFIB"], fs=10, write_dir=str(tmp_path))
     assert load_dataset(tmp_path / "r.hea", length="10s", label="annotations").y.tolist() == ["N"] * 3 + ["AFIB"] * 3
+
+
+def test_channels_of_another_rate_are_left_out_and_names_may_lack_their_kind(tmp_path, recwarn):
+    for night in "ab":
+        fast = [EdfSignal(rng.normal(size=600), 10, label=f"EEG {name}") for name in ("Fpz-Cz", "Pz-Oz")]
+        Edf([*fast, EdfSignal(rng.normal(size=60), 1, label="Temp rectal")]).write(tmp_path / f"{night}.edf")
+    data = load_dataset(tmp_path, length="10s")
+    said = [str(w.message) for w in recwarn if "left out" in str(w.message)]
+    assert data.x.shape == (12, 2, 100) and len(said) == 1
+    assert "channels of 10 Hz are taken, and others are left out, Temp rectal (1 Hz): --channels chooses" in said[0]
+    chosen = load_dataset(tmp_path, length="10s", channels=["pz-oz"])
+    np.testing.assert_array_equal(chosen.x[:, 0], data.x[:, 1])
+    assert chosen.schema["signal"]["channels"] == ["EEG Pz-Oz"]
+    assert load_dataset(tmp_path, length="10s", channels=["Temp rectal"]).x.shape == (12, 1, 10)
+    message = refusal(load_dataset, tmp_path, length="10s", channels=["Pz-Oz", "Temp rectal"])
+    assert "10 Hz and Temp rectal (1 Hz), expected one rate: choose them by their names (--channels" in message
+
+
+@pytest.mark.filterwarnings("ignore:.*recordings of")
+def test_spoken_words_with_a_list_of_tests_and_a_folder_of_noise(tmp_path, capsys):
+    words(tmp_path)
+    sound(tmp_path / "_background_noise_" / "tap.wav", 30.0)
+    (tmp_path / "testing_list.txt").write_text("a/2.wav\nb/5.wav\nb/7.wav\n")
+    data = load_dataset(tmp_path)
+    assert data.split == "given" and [data.row_names[i] for i in data.test_index] == ["a/2.wav", "b/5.wav", "b/7.wav"]
+    assert set(data.y) == {"a", "b"} and data.x.shape[2] == 800
+    said = capsys.readouterr().err
+    assert "_background_noise_ has no samples of a class" in said and "3 files of 12 are test samples" in said
 
 
 def test_steps_are_times_points_or_percentages(tmp_path):

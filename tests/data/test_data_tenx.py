@@ -177,3 +177,12 @@ def test_counts_that_do_not_fit_stay_sparse(tmp_path, counts, monkeypatch):
     path = hdf5(tmp_path / "t.h5", counts)
     monkeypatch.setattr(h5ad, "memory_limit", lambda: 4 * counts.shape[0] * counts.shape[1] - 1)
     assert load_dataset(path).x_train.sparse(0, 1) is not None
+
+
+def test_a_folder_of_visium_has_spots(tmp_path, counts, capsys):
+    (tmp_path / "spatial").mkdir()
+    (tmp_path / "spatial" / "tissue_lowres_image.png").write_bytes(b"")
+    folder(tmp_path / "filtered_feature_bc_matrix", counts)
+    with pytest.warns(UserWarning, match="log-normalized"):
+        data = load_dataset(tmp_path)
+    assert data.x.shape == (60, 30) and "samples are the spots of filtered_feature_bc_matrix" in capsys.readouterr().err

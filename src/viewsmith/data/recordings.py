@@ -341,12 +341,20 @@ def _described(recording: Recording) -> str:
     return pluralize(len(recording.x), "channel") + names
 
 
+def channel_place(wanted: str, names: Sequence[str]) -> int | None:
+    """The place of a channel by its name, or by the one that ends so, as Fpz-Cz of EEG Fpz-Cz; None if none does."""
+    if wanted in names:
+        return names.index(wanted)
+    found = [i for i, name in enumerate(names) if name.lower().split(" ", 1)[-1] == wanted.lower()]
+    return found[0] if len(found) == 1 else None
+
+
 def _chosen(recording: Recording, wanted: list[str], source_name: str) -> Recording:
     """Some channels of a recording, by name or by number from 0."""
     names, found = list(recording.channels), []
     for channel in wanted:
-        if channel in names:
-            found.append(names.index(channel))
+        if (place := channel_place(channel, names)) is not None:
+            found.append(place)
         elif channel.isdecimal() and int(channel) < len(recording.x):
             found.append(int(channel))
         else:
@@ -498,23 +506,43 @@ def labels_of_recordings(
     return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", request, source_name)
 
 
+#: A folder of spoken words that has no word (speech commands), and lists of test files, by their names in the folder.
+NOISE, TEST_LISTS = "_background_noise_", ("testing_list.txt", "test_list.txt", "test.txt")
+
+
 def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:
     """Files of recordings in the order of their names, labels by their folders, and the number of train files if the
-    folder has a split, ``train`` and ``test`` (or ``val``)."""
+    folder has a split, ``train`` and ``test`` (or ``val``), or a list of the test files."""
     if path.is_file():
         return [(path, None)], None
     found = [file for file in sorted(path.rglob("*")) if file.name.lower().endswith(tuple(endings)) and file.is_file()]
     found = [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    words = [file for file in found if file.relative_to(path).parts[0] != NOISE]
+    if words and len(words) < len(found):
+        say(f"{path}: the folder {NOISE} has no samples of a class, and is left out")
+        found = words
     parts = {file.relative_to(path).parts[0].lower() for file in found}
     split = len(parts) == 2 and "train" in parts and parts <= {"train", "test", *VALIDATION}
-    if split:
-        found.sort(key=lambda file: file.relative_to(path).parts[0].lower() != "train")
+    listed = set() if split else _test_files(path, found)
+    test = {file for file in found if file in listed or (split and file.relative_to(path).parts[0].lower() != "train")}
+    found.sort(key=lambda file: file in test)
     folders = [file.relative_to(path).parts[int(split) : -1] for file in found]
     labels = ["/".join(parts) or None for parts in folders]
     if len(set(labels)) < 2:
         labels = [None] * len(found)
-    n_train = sum(file.relative_to(path).parts[0].lower() == "train" for file in found) if split else None
-    return list(zip(found, labels, strict=True)), n_train
+    return list(zip(found, labels, strict=True)), len(found) - len(test) if test else None
+
+
+def _test_files(path: Path, files: Sequence[Path]) -> set[Path]:
+    """Those that a list of test files in the folder names."""
+    for name in TEST_LISTS:
+        if (path / name).is_file():
+            lines = (path / name).read_text("utf-8", errors="replace").splitlines()
+            named = {path / line.strip() for line in lines if line.strip()} & {*files}
+            if named and len(named) < len(files):
+                say(f"{path}: {pluralize(len(named), 'file')} of {len(files):,} are test samples, by {name}")
+                return named
+    return set()
 
 
 def name_in(path: Path, file: Path) -> str:

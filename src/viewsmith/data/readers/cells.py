@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.rows import check_size
 from viewsmith.data.label_tables import check_named, column_of, table_of_names
 from viewsmith.data.options import DataOptions
@@ -67,13 +67,17 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
 @of_counts(
     "10x-h5",
     ".h5",
-    help="counts of cells in an HDF5 file of 10x (Cell Ranger 2 and later)",
+    help="counts of cells in an HDF5 file of 10x (Cell Ranger 2 and later), also of a folder of Visium",
     noun="a 10x file",
     extra="omics",
+    recognizes=lambda path: _of_visium(path) is not None,
     example="filtered_feature_bc_matrix.h5 --labels labels.csv --label cell_type",
 )
 def read_tenx_file(path: Path, request: DataOptions) -> FileContents:
     """Cells, float32 (n, genes), of an HDF5 file; labels of a table of barcodes."""
+    if (found := _of_visium(path)) is not None:
+        say(f"{path}: the samples are the spots of {found.name}, without pictures of the tissue")
+        return read_tenx(found, request) if found.is_dir() else read_tenx_file(found, request)
     require("h5py", "omics", "reading .h5 files")
     import h5py
 
@@ -94,6 +98,14 @@ def read_tenx_file(path: Path, request: DataOptions) -> FileContents:
         kinds = _texts(features["feature_type"]) if "feature_type" in features else [GENES] * len(names)
         cells = _texts(group["barcodes"])
     return counts_of_cells(sparse.csr_array(stored.T), cells, names, request, str(path), (path.parent,), kinds=kinds)
+
+
+def _of_visium(path: Path) -> Path | None:
+    """The counts of a folder of Visium, which has pictures of the tissue beside them; None for other ones."""
+    if not (path / "spatial").is_dir() or path.suffix:
+        return None
+    found = [*sorted(path.glob("*filtered_feature_bc_matrix.h5")), *path.glob("filtered_feature_bc_matrix")]
+    return next(iter(found), None)
 
 
 def _file(folder: Path, names: tuple[str, ...]) -> Path:

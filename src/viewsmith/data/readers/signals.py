@@ -12,11 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, require, say, warn
 from viewsmith.data.event_tables import ANNOTATIONS
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reader, reading
-from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
+from viewsmith.data.recordings import (
+    OPTIONS,
+    Recording,
+    SignalFile,
+    channel_place,
+    files_of,
+    name_in,
+    samples_of,
+    stay_on_disk,
+)
 
 of_signals = partial(reader, modality="series", options=OPTIONS, extra="signals")
 SOUND, EDF = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
@@ -118,7 +127,7 @@ def read_edf(path: Path, request: DataOptions) -> FileContents:
     wanted = request.channels or (request.schema or {}).get("signal", {}).get("channels")
     noted = request.or_fitted("label") == ANNOTATIONS
     notes = {} if path.is_file() else _notes(path, request)
-    header = partial(_edf, wanted=wanted, notes=notes, noted=noted)
+    header = partial(_edf, wanted=wanted, notes=notes, noted=noted, told=set())
     return _samples(path, request, EDF, "an EDF or BDF file", header, parts=lambda file: notes.get(file, ()))
 
 
@@ -151,7 +160,9 @@ def _only_annotations(file: Path) -> bool:
     )
 
 
-def _edf(file: Path, wanted: Collection[str] | None, notes: Mapping[Path, list[Path]], noted: bool) -> Recording:
+def _edf(
+    file: Path, wanted: Collection[str] | None, notes: Mapping[Path, list[Path]], noted: bool, told: set[str]
+) -> Recording:
     from edfio import read_bdf, read_edf
 
     def read(path: Path) -> Any:
@@ -159,17 +170,28 @@ def _edf(file: Path, wanted: Collection[str] | None, notes: Mapping[Path, list[P
 
     found = read(file)
     signals: list[Any] = list(found.signals)
+    names = [str(signal.label) for signal in signals]
     if wanted:
-        signals = [signal for signal in signals if signal.label in wanted] or signals
+        places = {channel_place(str(channel), names) for channel in wanted}
+        signals = [signal for i, signal in enumerate(signals) if i in places] or signals
     rates = sorted({float(signal.sampling_frequency) for signal in signals})
     if not signals:
         raise InputError(f"{file} has no signals, only annotations: give the file with the signals, too")
     if len(rates) > 1:
-        slow = [signal.label for signal in signals if signal.sampling_frequency == rates[0]]
-        raise InputError(
-            f"{file} has channels of {rates[0]:g} Hz ({name_list(slow)}) and of {rates[-1]:g} Hz, expected one "
-            "rate: choose channels of one (--channels)"
-        )
+        of = [signal.sampling_frequency for signal in signals]
+        rates = [max(rates, key=lambda rate: (of.count(rate), rate))]
+        other = [signal for signal in signals if signal.sampling_frequency != rates[0]]
+        said = name_list([f"{signal.label} ({signal.sampling_frequency:g} Hz)" for signal in other], 8)
+        if wanted:
+            alike = ",".join(str(signal.label) for signal in signals if signal not in other)
+            raise InputError(
+                f"{file} has channels of several rates, {rates[0]:g} Hz and {said}, expected one rate: choose them by "
+                f"their names (--channels {quoted(one_line(alike, 200))})"
+            )
+        if said not in told:
+            told.add(said)
+            warn(f"{file}: channels of {rates[0]:g} Hz are taken, and others are left out, {said}: --channels chooses")
+        signals = [signal for signal in signals if signal not in other]
     shape = (len(signals), found.num_data_records * signals[0].samples_per_data_record)
     x = SignalFile(shape, partial(_edf_points, signals, rates[0]))
     noted_in = [found, *map(read, notes.get(file, ()))] if noted else []

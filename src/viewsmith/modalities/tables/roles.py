@@ -20,15 +20,12 @@ MICROSECONDS = 86_400e6  # in a day; in nanoseconds dates before 1677 cannot be 
 SAMPLE = 1000  # cells by which the format of most is found
 DIGITS = "%Y%m%d"  # which may be numbers, too
 
-# Text is tried as these in turn; the second and the third can both fit.
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+# Text is tried as these in turn; month/day and day/month can both fit.
 FORMATS = (
     "ISO8601",
-    "%m/%d/%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y %H:%M",
-    "%d/%m/%Y %H:%M",
-    "%d.%m.%Y",
-    "%d.%m.%Y %H:%M",
+    *(day + clock for year in ("%Y", "%y") for clock in _CLOCKS for day in (f"%m/%d/{year}", f"%d/%m/{year}")),
+    *("%d.%m.%Y" + clock for clock in _CLOCKS[:4]),
     "%d-%b-%Y",
     "%b %d %Y",
     "%B %d %Y",
