@@ -4,7 +4,12 @@ import os
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from refusals import refusal
+from viewsmith import Discovery
+from viewsmith.methods.discovery import network_maps
 from viewsmith.methods.discovery.network_maps import MapCache
 
 MAPS = np.random.default_rng(0).normal(size=(6, 4, 5, 3)).astype(np.float32)
@@ -63,3 +68,22 @@ def test_maps_are_not_written_through_a_link(tmp_path):
     np.testing.assert_array_equal(cache.read(np.arange(6), 4, 5), MAPS)
     assert {(tmp_path / name).read_bytes() for name in ("key.maps", "key.rows")} == {b"mine"}
     assert not any(os.path.islink(tmp_path / "cache" / name) for name in ("key.maps", "key.rows"))
+
+
+def test_memory_of_a_network_is_known_before(monkeypatch):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 24, 3, 2, 1), nn.BatchNorm2d(24), nn.ReLU(), nn.Conv2d(24, 8, 8, 8))
+    made = network_maps.network_maps(network, torch.zeros(3), torch.ones(3), layer="3")
+    assert made.stride == 16 and made.bytes_per_pixel == 1.5 * 4 * 2 * 24 / 4
+    monkeypatch.setattr(network_maps, "AT_ONCE", 72 * 3 * 64**2 + 1)
+    assert [made.most((side, side), 16) for side in (16, 64, 65, 999)] == [16, 3, 2, 1]
+    x = np.random.default_rng(0).integers(0, 256, (40, 64, 64, 3), np.uint8)
+    found = Discovery(features=network, feature_layer="3", image_size=32, windows=[2])
+    few = found.fit(x).search_.dense.axes
+    monkeypatch.setattr(network_maps, "AT_ONCE", 2**40)
+    torch.testing.assert_close(found.fit(x).search_.dense.axes.abs(), few.abs(), rtol=0, atol=1e-4)
+    monkeypatch.setattr(network_maps, "memory_limit", lambda: 72 * 130**2)
+    monkeypatch.setattr("viewsmith.core.rows.memory_limit", lambda: 72 * 130**2)
+    message = refusal(Discovery(features=network, feature_layer="3", image_size=48).fit, x)
+    assert "it sees images of 192 x 192 pixels with image_size=48" in message and "--image-size 32" in message
+    Discovery(features=network, feature_layer="3", image_size=32, windows=[2]).fit(x)

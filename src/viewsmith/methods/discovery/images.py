@@ -1,6 +1,7 @@
 """Discovery in images of any sizes: dense features of reduced images, parts of several kinds, boxes in pixels."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -208,7 +209,9 @@ class ImageSearch(Search):
         tried = [image_parts.filling(maps, rest.free, side, self.seed) for side in windows[:FILLED]]
         part = max(tried, key=lambda part: part.consistency)
         drawn = rest.drawn(NULL)
-        other, whole = self._fresh([part.window], self.reduction)._features(drawn, np.arange(len(drawn)))
+        other, whole = self._fresh([part.window], self.reduction)._features(
+            drawn, np.arange(len(drawn)), "random phases"
+        )
         nothing = image_parts.filling(other, whole, part.window, self.seed)
         if not image_parts.fills(part, nothing):
             return None, None
@@ -223,6 +226,9 @@ class ImageSearch(Search):
         if isinstance(self.features, NetworkMaps):
             todo = "use those of patches (features='patches')"
             check_photographs("features of a network are", images.channels, images.dtype, todo)
+            sizes = sizes_fitting(images.shapes, self.image_size, self.features.stride)
+            if self.device.type == "cpu":
+                self.features.check(max(sizes, key=math.prod), self.image_size)
             self.dense = self.features.to(self.device).fitted(self._batches(images, some))
         elif callable(self.features):
             self.dense = self.features
@@ -244,7 +250,7 @@ class ImageSearch(Search):
 
     def _solutions(self, images: ImageList) -> list[image_parts.Part]:
         """A solution for each window."""
-        maps, valid = self._features(images, np.arange(len(images)))
+        maps, valid = self._features(images, np.arange(len(images)), "random phases")
         return image_parts.discover(maps, valid, windows=self.windows or image_parts.WINDOWS, seed=self.seed)
 
     def _clear(self, solutions: list[image_parts.Part], rest: Rest) -> image_parts.Part | None:
@@ -273,7 +279,7 @@ class ImageSearch(Search):
         if not self.parts and isinstance(self.dense, Patches):
             twice = dataclasses.replace(self._fresh(windows, 2), cache=self.cache)
             others += self._fresh(windows, 2)._solutions(drawn)
-            coarse, valid = twice._features(rest.images, rest.rows)
+            coarse, valid = twice._features(rest.images, rest.rows, "larger patches")
             solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
         compared = [image_parts.as_windows(*pair) for pair in zip(solutions, others, strict=True)]
         kept = [part for part in compared if part.evidence.recurs(len(compared))]
@@ -368,12 +374,15 @@ class ImageSearch(Search):
 
     def _sized(self, images: ImageList, rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, int]]]:
         """Positions in `rows`, and the size to which the images there are reduced, by size and block."""
-        stride = getattr(self.dense or self.features, "stride", CELL)
-        sizes = np.array(sizes_fitting([images.shapes[i] for i in rows], self.image_size, stride))
+        dense = self.dense or self.features
+        sizes = np.array(
+            sizes_fitting([images.shapes[i] for i in rows], self.image_size, getattr(dense, "stride", CELL))
+        )
         for size in np.unique(sizes, axis=0):
-            same = np.flatnonzero((sizes == size).all(1))
-            for start in range(0, len(same), self._block):
-                yield same[start : start + self._block], (int(size[0]), int(size[1]))
+            same, (height, width) = np.flatnonzero((sizes == size).all(1)), (int(size[0]), int(size[1]))
+            most = dense.most((height, width), self._block) if isinstance(dense, NetworkMaps) else self._block
+            for start in range(0, len(same), most):
+                yield same[start : start + most], (height, width)
 
     def _cache(self, images: ImageList) -> MapCache | None:
         """Where the features of these images are kept; None without `cache`, for images that were made, or for an own

@@ -6,17 +6,24 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
-from viewsmith.modalities.images.features import as_pixels, principal_axes, projected
+from viewsmith.core.rows import check_size, memory_limit
+from viewsmith.methods.discovery.image_parts import BLOCK
+from viewsmith.modalities.images.features import CELL, as_pixels, principal_axes, projected
 from viewsmith.networks.features import FeatureMap
 
 PROBED = 224  # pixels of a side of the image with which the layer is found
 LEAST_MAP = 28  # cells of a side of its map, if any layer has as many
+#: Memory of a forward pass, in times of the largest input and output of a module together: 0.9 to 1.5 times were
+#: measured (EfficientNet-Lite0, ResNet-50, DenseNet-121, ConvNeXt, ViT, Swin).
+PASS = 1.5
+AT_ONCE = 3 * 2**29  # bytes of passes of several images: 16 images of 512 x 512 pixels of EfficientNet-Lite0
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,23 @@ class NetworkMaps:
     stride: int  # pixels of a side of a cell
     mean: Tensor  # features of a cell, (c,), and principal axes, (d, c); empty before `fitted`
     axes: Tensor
+    bytes_per_pixel: float  # of a forward pass up to the layer
+
+    def most(self, size: tuple[int, int], wanted: int) -> int:
+        """How many of the `wanted` images of a size fit into the memory for one pass, at least one."""
+        room = AT_ONCE * max(1, wanted // BLOCK)  # more are wanted on a GPU
+        return max(1, min(wanted, int(room / (self.bytes_per_pixel * size[0] * size[1]))))
+
+    def check(self, size: tuple[int, int], image_size: int) -> None:
+        """Raise InputError if a pass of one image of a size, reduced to `image_size`, exceeds the memory."""
+        needed, cells = self.bytes_per_pixel * size[0] * size[1], max(size) // self.stride
+        smaller = CELL * int(cells * ((memory_limit() or needed) / needed) ** 0.5)
+        check_size(
+            int(needed),
+            f"the network of the features has cells of {self.stride} pixels in the layer {self.maps.layer}: it sees "
+            f"images of {size[0]:,} x {size[1]:,} pixels with image_size={image_size} ({CELL} pixels a cell). One",
+            f"give a smaller image_size (--image-size {smaller}), or a layer with smaller cells (--feature-layer)",
+        )
 
     def to(self, device: torch.device) -> "NetworkMaps":
         """On a device, where maps are computed then; the network itself is moved."""
@@ -65,8 +89,26 @@ def network_maps(network: nn.Module, center: Tensor, scale: Tensor, layer: str |
     blank = torch.zeros(1, len(center), PROBED, PROBED)
     with _in_words(network, blank):
         maps = FeatureMap(network, blank, patches=LEAST_MAP, layer=layer, hint="")
+        largest = _largest(maps, blank)
     empty = torch.zeros(0)
-    return NetworkMaps(maps, center, scale, PROBED // maps.shape[0], empty, empty)
+    return NetworkMaps(maps, center, scale, PROBED // maps.shape[0], empty, empty, PASS * 4 * largest / PROBED**2)
+
+
+def _largest(maps: FeatureMap, x: Tensor) -> int:
+    """Numbers in the inputs and the output of the module, without modules of its own, that has most."""
+    found = [x.numel()]
+
+    def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+        found.append(sum(each.numel() for each in (*inputs, output) if isinstance(each, Tensor)))
+
+    leaves = [each for each in maps.encoder.module.modules() if next(each.children(), None) is None]
+    hooks = [each.register_forward_hook(hook) for each in leaves]
+    try:
+        maps(x)
+    finally:
+        for each in hooks:
+            each.remove()
+    return max(found)
 
 
 @contextlib.contextmanager
