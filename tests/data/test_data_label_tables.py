@@ -69,6 +69,29 @@ def test_names_in_several_rows(tmp_path, capsys):
     assert labels(tmp_path, names, kind=["s1", "s1", "s2"], id=["s0", "s1", "s2"], y=[*"abc"]) == [*"abc"]
 
 
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [
+        ({"a.mp3": "x", "a.flac": "y"}, "labels.csv has rows with different kind of 1 sample, such as a (x, y)"),
+        ({"A.wav": "x", "A.WAV": "y"}, "labels.csv has rows with different kind of 1 sample, such as a (x, y)"),
+        ({"p/a.npy": "x", "q/a.npy": "y"}, "labels.csv has rows with different kind of 1 sample, such as a.npy (x, y)"),
+        ({"a.mp3": "x", "a.flac": "x"}, "1 row more than one for a sample, with equal kind"),
+        ({}, "labels.csv has no row of 1 sample of 11, such as a.npy"),
+    ],
+)
+def test_a_table_in_the_folder_that_contradicts_itself_is_told(tmp_path, capsys, recwarn, more, part):
+    for name in "abcdefghijk":
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=9))
+    rows = {f"{name}.npy": "xy"[i % 2] for i, name in enumerate("bcdefghijk")} | more
+    (tmp_path / "labels.csv").write_text("file,kind\n" + "".join(f"{key},{kind}\n" for key, kind in rows.items()))
+    if part.endswith(")"):
+        assert part in refusal(load_dataset, tmp_path, label="kind", modality="series")
+    else:
+        y = load_dataset(tmp_path, label="kind", modality="series").y.tolist()
+        assert y == ["x" if more else "", *(list("xy") * 5)]
+        assert part in capsys.readouterr().err + " ".join(str(w.message) for w in recwarn)
+
+
 @pytest.mark.parametrize("lines", [True, False])
 def test_labels_in_json(tmp_path, lines):
     file = tmp_path / ("l.jsonl" if lines else "l.json")

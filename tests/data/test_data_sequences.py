@@ -60,3 +60,16 @@ def test_proteins_beside_their_genes(tmp_path):
         assert load_dataset(tmp_path / "airr.tsv", modality="dna").x.shape == (20, 60)
     with pytest.warns(UserWarning, match="those of the column junction_aa$"):
         assert load_dataset(tmp_path / "airr.tsv", modality="proteins").x.shape == (20, 20)
+
+
+@pytest.mark.parametrize(
+    ("form", "label"), [("s{} {}", "1"), ("s{}|{}", "1"), ("s{} score={} x", "score"), ("s{} label={}", None)]
+)
+def test_scores_of_headers_are_numbers(tmp_path, capsys, form, label):
+    scores = rng.normal(size=40).round(3)
+    records = (f">{form.format(i, s)}\n{''.join(rng.choice(list('ACGT'), 30))}\n" for i, s in enumerate(scores))
+    (tmp_path / "a.fa").write_text("".join(records))
+    load_dataset(tmp_path / "a.fa")
+    assert label is None or "the headers is a number (" in capsys.readouterr().err
+    data = load_dataset(tmp_path / "a.fa", label=label)
+    assert data.y.dtype.kind == "f" and data.y.tolist() == scores.tolist()

@@ -51,16 +51,18 @@ def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | No
 
 
 def find_table(names: Sequence[str], request: DataOptions, folder: Path | None, *, repeated: bool = False) -> Any:
-    """As `table_of_names`; None also where the given table has no row for each name. `repeated`: a table that is given
-    may have several rows of a name, with equal labels."""
+    """As `table_of_names`; None also where the given table has no row for each name. `repeated`: a table that is given,
+    or alone has the label, may have several rows of a name, with equal labels."""
     found_there = list(tables(request, folder))
     named = [request.or_fitted(option) for option in ("label", "groups")]
     # Of several tables with the names, the one with the columns that are asked for.
     found_there.sort(key=lambda found: -sum(name in found[1].columns for name in named if name is not None))
+    alone = repeated and sum(named[0] in table.columns for _, table in found_there) == 1
     for file, table in found_there:
-        several = repeated and request.labels is not None and request.masks is None
+        asked = request.labels is not None or (alone and named[0] in table.columns)
+        several = repeated and asked and request.masks is None
         wanted = [name for name in named if name in table.columns] if several else None
-        rows = _rows_of(names, table, file, partly=request.labels is not None, wanted=wanted)
+        rows = _rows_of(names, table, file, partly=asked, wanted=wanted)
         if rows is not None:
             if (rows < 0).any():
                 without, first = int((rows < 0).sum()), one_line(names[int((rows < 0).argmax())], 60)

@@ -228,7 +228,8 @@ def numbers_of(
             _warn_many(known, source_name)
         return None
     if len(known) and not np.isfinite(known).all():
-        raise InputError(f"{source_name} has {pluralize(int(np.isinf(known).sum()), 'infinite number')}: correct them")
+        what = pluralize(int(np.isinf(known).sum()), "infinite number")
+        raise InputError(f"{source_name} has {what}: correct them, or leave their cells empty (rows without a label)")
     distinct = len(np.unique(known))
     if say and target is None and not len(fractions):
         warn(

@@ -158,7 +158,8 @@ def check_finite(
             kind = pluralize(int(per_column.sum()), "value") + " too large for float32 (infinity beyond 3.4e38)"
         else:
             kind = pluralize(int(per_column.sum()), "infinite value") + " (infinity)"
-        raise InputError(f"{source_name}: {kind} in {_columns(per_column, names)}; replace them or remove those rows")
+        way = "replace them or remove those rows" + ("" if names is None else ", or leave the columns out (--drop)")
+        raise InputError(f"{source_name}: {kind} in {_columns(per_column, names)}; {way}")
     if impute == "none":
         check_missing(np.asarray(missing), names, source_name)
     if isinstance(x, RowSource):

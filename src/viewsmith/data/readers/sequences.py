@@ -263,7 +263,7 @@ def _labels(headers: list[str], names: list[str], path: Path, request: DataOptio
         return _part(headers, label, "label", path, asked=request.label is not None), of_groups
     found = _fields(headers, "label")
     if any(found):
-        return np.array([value or "" for value in found]), of_groups
+        return _values(found), of_groups
     if any(kinds):
         return np.array(kinds), of_groups
     if request.schema is None:
@@ -276,13 +276,23 @@ def _parts(header: str) -> list[str]:
     return [part.strip() for part in header.split("|")] if "|" in header else header.split()
 
 
+def _values(found: Sequence[str | None]) -> np.ndarray:
+    """Values of headers as numbers if all are, of which some have a fraction; else as text; missing where none is."""
+    if all(_SCORE.fullmatch(value) for value in found if value) and any("." in value for value in found if value):
+        return np.array([float(value or "nan") for value in found])
+    return np.array([value or "" for value in found])
+
+
+_SCORE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
 def _part(headers: list[str], name: str, option: str, path: Path, *, asked: bool) -> np.ndarray | None:
     """The values of ``NAME=VALUE`` in headers, or the part with a number from 0 of each."""
     found: list[str | None] = _fields(headers, re.escape(name))
     if not any(found) and name.isdecimal():
         found = [parts[int(name)] if int(name) < len(parts) else None for parts in map(_parts, headers)]
     if any(found):
-        return np.array([value or "" for value in found])
+        return _values(found)
     if asked:
         raise InputError(
             f"{path}: no header has {one_line(name, 40)}=VALUE, given as {option}; give a part of the headers by its "
@@ -295,15 +305,17 @@ FEW_VALUES, MANY_RECORDS = 20, 10
 
 
 def _say_parts(headers: list[str], path: Path) -> None:
-    """Say which part of the headers has few values, which may be the labels."""
+    """Say which part of the headers has few values or numbers with a fraction, which may be the labels."""
     parts = list(map(_parts, headers))
     for number in range(min(map(len, parts))):
         values = sorted({each[number] for each in parts})
-        if 1 < len(values) <= min(FEW_VALUES, len(headers) // MANY_RECORDS):
+        few = 1 < len(values) <= min(FEW_VALUES, len(headers) // MANY_RECORDS)
+        if few or (len(values) > FEW_VALUES and _values([each.split("=")[-1] for each in values]).dtype.kind == "f"):
             keys = {value.partition("=")[0] for value in values if "=" in value}
             key = keys.pop() if len(keys) == 1 else number
+            kind = f"one of {len(values)} values" if few else "a number"
             say(
-                f"{path}: part {number} of the headers is one of {len(values)} values ({name_list(values, 4)}): "
+                f"{path}: part {number} of the headers is {kind} ({name_list(values, 4)}): "
                 f"--label {key} makes it the label"
             )
             return
