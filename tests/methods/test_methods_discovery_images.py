@@ -429,7 +429,14 @@ def test_options_out_of_range(options):
 
 
 def test_other_number_of_channels(discs):
-    assert "images with 1 channels, but the model was fitted on 3" in refusal(discs[2].locate, noise(4)[..., 0])
+    model, x = discs[2], discs[0][:4]
+    assert "images with 2 channels, but the model was fitted on 3" in refusal(model.locate, noise(4)[..., :2])
+    gray = x[..., :1]
+    assert np.array_equal(model.locate(gray), model.locate(np.repeat(gray, 3, 3)))
+    of_gray = Discovery(windows=(4, 6), image_size=64).fit(discs[0][..., :1])
+    assert np.array_equal(of_gray.locate(gray), of_gray.locate(np.repeat(gray, 3, 3)))
+    message = refusal(of_gray.locate, [*np.repeat(gray, 3, 3)[:2], x[2]])
+    assert "1 image of 3 in color, and the model was fitted on gray ones: 2; leave them out" in message
 
 
 # ---- real images ----------------------------------------------------------------------------------------------------

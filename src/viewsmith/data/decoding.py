@@ -6,13 +6,13 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, pluralize
+from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.rows import check_size
-from viewsmith.data.damaged import look_at_all, read_each
+from viewsmith.data.damaged import LISTED, look_at_all, read_each
 from viewsmith.data.reading import deep, planes_of, reading
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, WHITE, common_side, size_of
 from viewsmith.modalities.images.modality import Images
@@ -93,6 +93,34 @@ def decoded_gray(files: list[Path], shape: tuple[int, ...], side: int | None) ->
     for pixels in decoded(files, shape, side):
         _check_gray(pixels)
         yield pixels[..., :1]
+
+
+def refuse_colored(files: Sequence[Path], source: Path) -> NoReturn:
+    """Raise InputError with the names of the files whose channels differ, for a run that was fitted on gray ones, and
+    for a folder with the line that makes them gray in a copy."""
+    from PIL import Image
+
+    found: list[Path] = []
+    for file in files:
+        with contextlib.suppress(InputError), reading(str(file), "an image"), Image.open(file) as image:
+            image.draft("RGB", (SMALL, SMALL))
+            pixels = np.asarray(on_white(image, "RGB"))
+            found += [file] if (pixels[..., 1:] != pixels[..., :1]).any() else []
+    way = "save them as gray, or leave them out"
+    folder, names = str(source), [file.relative_to(source).as_posix() for file in found if source in file.parents]
+    if names and not any(set(text) & set("'\"$`\\!\n\r") for text in (folder, *names)):
+        endings = sorted({file.suffix for file in found})
+        several = f"(p.relative_to(out) for p in out.rglob('*.*') if p.suffix in {endings})"
+        these = f"for f in {names if len(names) <= LISTED else several}"
+        code = (
+            f"import shutil; from pathlib import Path; from PIL import Image; out = Path('{folder}_gray'); "
+            f"shutil.copytree('{folder}', out); [Image.open(out / f).convert('L').save(out / f) {these}]"
+        )
+        way = f'make them gray in a copy, python -c "{code}", and give {folder}_gray; or leave them out'
+    raise InputError(
+        f"{source}: {pluralize(len(found), 'image')} of {len(files):,} in color, and the run was fitted on gray ones: "
+        f"{name_list(names or [file.name for file in found], LISTED)}; {way}"
+    )
 
 
 def _check_gray(pixels: np.ndarray) -> None:

@@ -256,7 +256,9 @@ def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], s
             raise InputError(
                 f"{source_name} has {pluralize(x.shape[1], 'feature')} per row, but the run was fitted on {expected[0]}"
             )
-        raise InputError(f"{source_name} has rows of shape {x.shape[1:]}, but the run was fitted on {expected}")
+        given = f"{source_name} has rows of shape {x.shape[1:]}, but the run was fitted on {expected}"
+        sizes = len(x.shape) == 4 and schema["modality"] == "images" and x.shape[1:3] != expected[:2]
+        raise InputError(given + ": fit it with image_size (--image-size), which resizes later images, too" * sizes)
     fitted = schema["feature_names"]
     if names is not None and fitted is not None and names != fitted:
         i = next(i for i, pair in enumerate(zip(names, fitted, strict=True)) if pair[0] != pair[1])

@@ -19,7 +19,16 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.data.damaged import Damaged, Unreadable, without_damaged
-from viewsmith.data.decoding import GRAY, LOOKED_AT, InColor, check_headers, decoded, decoded_gray, filled
+from viewsmith.data.decoding import (
+    GRAY,
+    LOOKED_AT,
+    InColor,
+    check_headers,
+    decoded,
+    decoded_gray,
+    filled,
+    refuse_colored,
+)
 from viewsmith.data.image_files import (
     OPTIONS,
     Stack,
@@ -225,8 +234,7 @@ def _contents(
         x = _cached(path, all_files, stack, request, left_out) if cached else in_memory(stack, str(path))
         return contents_of(stack, x, request, names, n_train=train, table=table_options(request), **found)
     fitted = request.schema["row_shape"] if request.schema else []
-    color = len(fitted) == 3 and fitted[2] == 3
-    x, size = _pixels(path, all_files, size, color, request, left_out)
+    x, size = _pixels(path, all_files, size, fitted[2:], request, left_out)
     options = {} if size is None else {"image_size": size}
     return FileContents(
         x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=table_options(request)
@@ -314,11 +322,12 @@ def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions, l
 
 
 def _pixels(
-    path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions, left_out: Errors
+    path: Path, files: list[Path], side: int | None, channels: list[int], request: DataOptions, left_out: Errors
 ) -> tuple[np.ndarray, int | None]:
-    """Pixels of all files but those left out, in memory, or decoded once into a cache; and the side to which they are
-    resized."""
+    """Pixels of all files but those left out, of the channels of the run if there is one, in memory, or decoded once
+    into a cache; and the side to which they are resized."""
     fitted, place = request.schema is not None, request.cache or request.cache_if_large
+    color, gray = channels == [3], channels == [1]
     cache = None if place is None else ImageCache(place, path, files, {"side": side, "color": color}, left_out)
     if cache is not None and (known := cache.read()) is not None:
         return known, cache.side
@@ -338,6 +347,8 @@ def _pixels(
             if not fitted:
                 say(f"{path}: images in color whose channels are equal, read as gray")
             return x, side
+        if gray:
+            refuse_colored(files, path)
     return stored(decoded(files, shape, side), shape[3]), side
 
 

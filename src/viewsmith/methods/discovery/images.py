@@ -435,6 +435,18 @@ class ImageSearch(Search):
     def checked(self, X: Any) -> ImageList:
         """Images like those that it was fitted on."""
         images = as_images(X)
+        read = images.read
+        if (images.channels, self.channels) == (1, 3):  # gray ones among those in color
+            images = dataclasses.replace(images, channels=3, read=lambda i, size: np.repeat(read(i, size), 3, 2))
+        if (images.channels, self.channels) == (3, 1):
+            names = images.names or list(map(str, range(len(images))))
+            every = ((name, read(i, None)) for i, name in enumerate(names))
+            if colored := [name for name, x in every if (x[..., 1:] != x[..., :1]).any()]:
+                raise InputError(
+                    f"{pluralize(len(colored), 'image')} of {len(images):,} in color, and the model was fitted on gray "
+                    f"ones: {name_list(colored, 20)}; leave them out, or save them as gray"
+                )
+            images = dataclasses.replace(images, channels=1, read=lambda i, size: read(i, size)[..., :1])
         if images.channels != self.channels:
             raise InputError(f"images with {images.channels} channels, but the model was fitted on {self.channels}")
         if images.dtype != self.dtype:
