@@ -573,3 +573,14 @@ def test_discover_in_proteins_writes_patterns_of_20_letters(tmp_path):
     assert (tmp_path / "again.csv").read_text() == (out / "parts.csv").read_text()
     message = call("discover", tmp_path / "x.fa", "--out", tmp_path / "other", "--modality", "dna").err
     assert "is it a protein?" in message
+
+
+def test_gaps_are_said_once_and_a_sound_of_its_own_is_cut_at_silence(tmp_path):
+    x = np.random.default_rng(0).normal(size=(30, 100))
+    x[3, 10:20] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    result = call("discover", tmp_path / "x.npy", "--modality", "series", "--out", tmp_path / "out")
+    assert result.code == 0 and result.err.count("with gaps (NaN)") == 1
+    np.save(tmp_path / "one.npy", x.ravel())
+    one = ("discover", tmp_path / "one.npy", "--modality", "series", "--out", tmp_path / "new")
+    assert "(--length 375), or are the sounds between silences (--length sounds)" in call(*one, "--rate", 8000).err

@@ -135,6 +135,8 @@ def test_lines_longer_than_a_field_of_csv(tmp_path, name, mark):
 def test_other_files_of_these_endings_are_no_tables(tmp_path, content):
     (tmp_path / "a.dat").write_bytes(content)
     assert "a.dat is not a table: expected lines with equal numbers" in refusal(load_dataset, tmp_path / "a.dat")
+    (tmp_path / "a.dat").write_text("# Rate (Hz):= 1000\n" + "2094.0\n2095.5\n" * 3)
+    assert "a.dat has one column of numbers" in refusal(load_dataset, tmp_path / "a.dat")
     (tmp_path / "a.txt").write_text(">one\nACGT\nAC\n")
     assert "has sequences, by its first letter: rename it to a.fasta" in refusal(load_dataset, tmp_path / "a.txt")
 

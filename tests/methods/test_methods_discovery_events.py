@@ -82,9 +82,15 @@ def test_surrogates_of_pieces_with_events_have_the_power_beside_these():
     x, taken = rng.normal(size=(40, 1, 400)).astype(np.float32), np.zeros((40, 400), bool)
     x[:, :, 100:140] += 20 * np.hanning(40).astype(np.float32)
     taken[:, 100:140] = taken[:2] = True  # nothing is left of two pieces
-    drawn = events.without_events(x, taken, 200, rng)
-    assert drawn.shape == (200, 1, 400) and abs(drawn.std() - 1) < 0.1 < events.random_phases(x, rng).std() - 2
-    assert events.without_events(x, np.ones_like(taken), 3, rng).std() > 2
+    drawn = np.concatenate(list(events.without_events(x, taken, rng)))
+    assert drawn.shape == (events.NULL, 1, 400) and abs(drawn.std() - 1) < 0.1 < events.random_phases(x, rng).std() - 2
+    assert next(events.without_events(x, np.ones_like(taken), rng)).std() > 2
+
+
+def test_surrogates_of_long_pieces_are_fewer_and_never_in_memory_at_once():
+    x, rng = np.random.default_rng(0).normal(size=(4, 1, 2**17)).astype(np.float32), np.random.default_rng(0)
+    sizes = [block.shape for block in events.without_events(x, np.zeros((4, 2**17), bool), rng)]
+    assert sum(rows for rows, *_ in sizes) <= 512 and max(rows for rows, *_ in sizes) == 32
 
 
 def test_further_places_in_a_piece_score_more_than_events_are_rare():

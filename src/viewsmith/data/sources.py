@@ -275,6 +275,8 @@ def _check_train_rows(dataset: Dataset) -> None:
         way = ""
         if dataset.modality == "series" and "signal" in dataset.schema:
             way = f"; windows are cut from it by a length in points or seconds (--length {x.shape[2] // 8})"
+            rate = dataset.schema["signal"].get("rate") or 0
+            way += ", or are the sounds between silences (--length sounds)" if rate >= AUDIBLE else ""
         elif dataset.modality == "series" and x.shape[2] >= LONG:
             way = f"; one long recording, X[0]: {in_pieces(*x.shape[1:])}".replace("X[:", "X[0][:")
         raise InputError(
@@ -282,6 +284,8 @@ def _check_train_rows(dataset: Dataset) -> None:
         )
     modality_of(dataset.modality).check_training_rows(x, names, source_name)
 
+
+AUDIBLE = 4000  # points a second, from which a recording may be of sounds
 
 #: What `Dataset.schema` has at least.
 KEYS = {"columns", "one_hot", "drop", "label", "modality", "impute", "row_shape", "feature_names"}

@@ -213,8 +213,11 @@ def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int
         cache.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "nothing recurs")  # which the sentence says
+            if isinstance(found.windows, Windows):
+                warnings.filterwarnings("ignore", ".* with gaps")  # which was said as they were cut
             model.fit(found.rows)
-        sentence = _write_discovery(out, model, found, crop_size, title)
+            warnings.filterwarnings("ignore", ".* with gaps")
+            sentence = _write_discovery(out, model, found, crop_size, title)
     except InputError:
         if {path.name for path in out.iterdir()} <= {PARTS_CACHE, LOCK}:
             shutil.rmtree(cache, ignore_errors=True)

@@ -327,6 +327,10 @@ def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str
         with reading(str(path), "a table"), open_packed(path) as file:
             if file.read(1) == b">":
                 raise InputError(f"{path} has sequences, by its first letter: rename it to {path.stem}.fasta")
+        if (one := lines_of_text(path, 1)) is not None and _PLAIN.fullmatch(one.rows[-1][0]):
+            raise InputError(
+                f"{path} has one column of numbers, expected several: if it is a recording, give --modality series"
+            )
         raise InputError(
             f"{path} is not a table: expected lines with equal numbers of fields, separated by spaces, tabs, commas or "
             "semicolons"

@@ -42,6 +42,7 @@ LISTED = 0.1  # q-value of places on which searches in parts of the samples shou
 STEADY = 0.9  # of the samples or parts, in which searches agree; with fewer the report says so
 CACHED = 2**13  # rows that stay in the cache of a CPU
 AT_ONCE = 2**19  # rows on a GPU
+TOGETHER = 64  # samples of which a value of all windows is computed at once
 
 Features = np.ndarray | Tensor
 
@@ -300,9 +301,8 @@ def choose_windows(
     """Choose the windows of each sample that look alike across samples, unlike windows in general: in rounds, the best
     are chosen, of the share `present` of the samples, and p_P is fitted to those of the other folds."""
     if start is None:
-        counts = there(np.maximum(whole.sum(1), 1)[:, None, None], z)
-        center = (z * there(whole, z)[..., None]).sum(1, keepdims=True) / counts
-        start = here(((z - center) ** 2).sum(-1)).astype(np.float64)
+        blocks = (slice(at, at + TOGETHER) for at in range(0, len(z), TOGETHER))
+        start = np.concatenate([_from_middle(z[some], whole[some]) for some in blocks])
     score = np.where(whole, start, -np.inf)
     everything = moments_by_fold(z, whole, fold)
     by_fold = [z[there(fold == f, z)].reshape(-1, z.shape[-1]) for f in range(len(everything))]
@@ -320,6 +320,13 @@ def choose_windows(
         for f, rows in enumerate(held_out_scores(moments, everything, by_fold)):
             score[fold == f] = np.where(whole[fold == f], rows.reshape(-1, score.shape[1]), -np.inf)
     return score, Contrast.of(sum(moments[1:], moments[0]), sum(everything[1:], everything[0]))
+
+
+def _from_middle(z: Features, whole: np.ndarray) -> np.ndarray:
+    """Squared distance of each window of samples from the mean window of its own sample, float64 (n, m)."""
+    counts = there(np.maximum(whole.sum(1), 1)[:, None, None], z)
+    center = (z * there(whole, z)[..., None]).sum(1, keepdims=True) / counts
+    return here(((z - center) ** 2).sum(-1)).astype(np.float64)
 
 
 def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[Any]) -> list[np.ndarray]:

@@ -232,14 +232,15 @@ def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generato
     return event, taken
 
 
-def without_events(x: np.ndarray, taken: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Pieces (count, C, T) with random phases and the spectra of what is beside the events: with events in it, the
-    spectrum has their power all over the piece. Pieces are drawn in proportion to what is left of them."""
+def without_events(x: np.ndarray, taken: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Blocks of pieces (m, C, T) with random phases and the spectra of what is beside the events: with events in it,
+    the spectrum has their power all over the piece. Pieces are drawn in proportion to what is left of them."""
     taken = np.zeros_like(taken) if taken.all() else taken
-    left = 1 - taken.mean(1)
-    rows = rng.choice(len(x), count, p=left / left.sum())
-    filled, _ = without_gaps(np.where(taken[rows, None], np.float32(np.nan), x[rows]))
-    return random_phases(filled, rng, (1 / np.sqrt(left[rows])).astype(np.float32))
+    left, values = 1 - taken.mean(1), x.shape[1] * x.shape[2]
+    rows = rng.choice(len(x), int(np.clip(NULL_VALUES // values, NULL // 10, NULL)), p=left / left.sum())
+    for some in _sliced(rows, values):
+        filled, _ = without_gaps(np.where(taken[some, None], np.float32(np.nan), x[some]))
+        yield random_phases(filled, rng, (1 / np.sqrt(left[some])).astype(np.float32))
 
 
 def free_windows(free: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray:
@@ -285,8 +286,9 @@ def _half(z: np.ndarray, whole: np.ndarray, scores: np.ndarray) -> np.ndarray:
 FRACTIONS = (24, 16, 12, 8)  # widths that are tried are these fractions of a piece
 SHORTEST = 8  # points of a window
 FITTED = 400  # pieces that events are fitted to; all others are only scored
-NULL = 2_000  # pieces with random phases for q-values
-BLOCK = 256
+NULL = 2_000  # pieces with random phases for q-values; of long ones at least a tenth, of `NULL_VALUES` in all
+NULL_VALUES = 2**26
+BLOCK, BLOCK_VALUES = 256, 2**22  # pieces, and values of pieces, that are scored at once
 
 #: One row for each event: number of the piece and kind, first point and the one after the last, score, q-value and
 #: whether it is unlike the others of its kind.
@@ -313,7 +315,7 @@ class EventSearch(Search):
         x: Any = X if isinstance(X, RowSource) else pieces(X)
         rng = np.random.default_rng(self.seed)
         if len(x) < 4:
-            raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")
+            raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across them; cut shorter ones")
         self.channels = x.shape[1]
         widths = [max(SHORTEST, x.shape[2] // part) for part in FRACTIONS] if self.windows is None else self.windows
         if max(widths) > x.shape[2] // 2:
@@ -341,11 +343,13 @@ class EventSearch(Search):
                 break
             plain, sought = event.sought(x)
             plain, taken = grown(plain, sought, free, rng)
-            empty = without_events(sought, taken, NULL, rng)
-            anywhere = np.ones((len(empty), x.shape[2]), bool)
             every = _places(plain, sought, free, max(PLACES, self.max_parts))
             found = every[: self.max_parts]
-            null = np.stack([scores for _, scores in _places(plain, empty, anywhere, self.max_parts)], 1)
+            empty = (
+                _places(plain, each, np.ones((len(each), x.shape[2]), bool), self.max_parts)
+                for each in without_events(sought, taken, rng)
+            )
+            null = np.concatenate([np.stack([scores for _, scores in places], 1) for places in empty])
             event = replace(plain, mixtures=event.mixtures)
             self.keep(event, null, found[0][1], plain.features(sought, found[0][0]))
             if len(self.parts) == 1:
@@ -426,9 +430,15 @@ def without_gaps(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x, ~unknown.any(1)
 
 
+def _sliced(rows: np.ndarray, values: int) -> Iterator[np.ndarray]:
+    """Rows of pieces, or their numbers, in blocks that are small enough for pieces of so many values."""
+    step = int(np.clip(BLOCK_VALUES // values, 1, BLOCK))
+    return (rows[start : start + step] for start in range(0, len(rows), step))
+
+
 def _places(event: Event, x: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """First points and scores of up to `count` events of each piece, which do not overlap; -inf for none."""
-    parts = [event.scores(x[a : a + BLOCK]) for a in range(0, len(x), BLOCK)]
+    parts = [event.scores(some) for some in _sliced(x, x.shape[1] * x.shape[2])]
     return _best(parts[0][0], np.concatenate([each for _, each in parts]), free, event.width, count)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize
@@ -401,9 +402,10 @@ class ImageSearch(Search):
 
     def _maps(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[Features, np.ndarray]:
         """Dense features (n, h, w, d) of images, padded to the largest, and which cells are of an image."""
-        parts = []
-        blocks, cache = self._sized(images, rows), self._cache(images)
+        blocks, cache = list(self._sized(images, rows)), self._cache(images)
         stride = getattr(self.dense, "stride", CELL)
+        largest = [max(size[axis] // stride for _, size in blocks) for axis in (0, 1)]
+        padded, valid = torch.zeros(0), np.zeros((len(rows), *largest), bool)
         for at, size in with_progress(
             blocks, source_name, len(rows), "images", size=lambda item: len(item[0]), told=TOLD
         ):
@@ -422,14 +424,16 @@ class ImageSearch(Search):
                 own = maps.detach().permute(0, 2, 3, 1).float().to(self.device)
                 if cache is not None and own.shape[1:3] == cells:
                     cache.write(rows[at], here(own))
-            parts.append((at, torch.as_tensor(own, device=self.device)))
-        height, width = (max(own.shape[axis] for _, own in parts) for axis in (1, 2))
-        padded = torch.zeros(len(rows), height, width, parts[0][1].shape[3], device=self.device)
-        valid = np.zeros((len(rows), height, width), bool)
-        while parts:
-            at, own = parts.pop()
-            padded[there(at, padded), : own.shape[1], : own.shape[2]] = own
-            valid[at, : own.shape[1], : own.shape[2]] = True
+            _, height, width, d = own.shape
+            if not len(padded):  # before all are there, so that they are in memory once
+                padded = torch.zeros(*valid.shape, d, device=self.device)
+            if (below := max(0, height - valid.shape[1])) | (beside := max(0, width - valid.shape[2])):
+                padded = F.pad(padded, (0, 0, 0, beside, 0, below))  # of an own function, which has larger maps
+                valid = np.pad(valid, ((0, 0), (0, below), (0, beside)))
+            padded[there(at, padded), :height, :width] = torch.as_tensor(own, device=self.device)
+            valid[at, :height, :width] = True
+        height, width = (int(valid.any((0, axis)).sum()) for axis in (2, 1))
+        padded, valid = padded[:, :height, :width].contiguous(), valid[:, :height, :width]
         return here(padded) if self.device.type == "cpu" else padded, valid
 
     def checked(self, X: Any) -> ImageList:
