@@ -8,6 +8,7 @@ import torch
 from viewsmith.core import rows as row_source
 from viewsmith.core.rows import ArrayRows, SparseRows
 from viewsmith.core.samples import Samples
+from viewsmith.modalities.checks import column_ranges
 from viewsmith.networks import PrincipalAxes, Scaler
 from viewsmith.networks import scaling as streamed
 
@@ -70,6 +71,20 @@ def test_moments_of_sparse_rows_are_those_of_dense_rows(monkeypatch):
     twice = sp.csr_array((np.float32([1, 2, 5]), [1, 1, 0], [0, 2, 3]), shape=(2, 3))
     found = streamed.column_moments([twice])
     assert found.mean.tolist() == [2.5, 1.5, 0] and found.high.tolist() == [5, 3, 0] and found.zeros == 4
+
+
+def test_chosen_rows_and_ranges_of_sparse_rows_are_those_of_dense_rows(monkeypatch):
+    x = np.where(ROWS > 0.5, ROWS, 0).astype(np.float32)
+    x[:, 3], x[:, 4], x[2, 5], x[:, 6] = 0, np.nan, np.nan, 7
+    monkeypatch.setattr(row_source, "BLOCK", 3)
+    for index in (np.flatnonzero(np.arange(len(x)) % 5 != 2), np.r_[:10, len(x) - len(x) // 2 : len(x)]):
+        chosen = SparseRows(sp.csr_array(x)).select(index)
+        blocks = list(chosen.stored_blocks())
+        np.testing.assert_array_equal(np.concatenate([block.toarray() for block in blocks]), x[index])
+        for found, dense in zip(column_ranges(chosen), column_ranges(x[index]), strict=True):
+            np.testing.assert_array_equal(found, dense)
+    few = SparseRows(sp.csr_array(x)).select(np.arange(0, len(x), 3))
+    assert few.sparse(0, 2) is None and isinstance(next(iter(few.stored_blocks())), np.ndarray)
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["covariance", "products"])

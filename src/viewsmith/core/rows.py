@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -219,6 +220,17 @@ class SelectedRows(RowSource):
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
         return self.source[self.index[index]]
+
+    def read_sparse(self, start: int, stop: int) -> Any:
+        index = self.index[start:stop]
+        if 2 * len(self.index) < len(self.source):  # most would be read for nothing
+            return None
+        parts = []
+        for run in np.split(index, np.flatnonzero(np.diff(index) > BLOCK) + 1):
+            if (rows := self.source.sparse(int(run[0]), int(run[-1]) + 1)) is None:
+                return None
+            parts.append(rows[run - run[0]])
+        return parts[0] if len(parts) == 1 else import_module("scipy.sparse").vstack(parts, format="csr")
 
 
 #: Rows in memory or on disk.

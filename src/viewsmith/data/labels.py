@@ -1,5 +1,6 @@
 """Labels: missing ones, classes, groups, and how numbers are told from classes."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import lgamma, log
 from typing import TYPE_CHECKING, Any, Literal
@@ -213,12 +214,16 @@ def numbers_of(
             _warn_many(values, source_name)
         return None
     if target is None and values.dtype.kind != "f":
-        given = [value for value in values.tolist() if not _is_gap(value)]
-        texts = [value for value in given if isinstance(value, str)]
-        if texts:
+        listed = values.tolist()
+        try:  # 1 and True are equal
+            counted = Counter(zip(map(type, listed), listed, strict=True))
+        except TypeError:  # lists
+            return None
+        given = [(value, times) for (_, value), times in counted.items() if not _is_gap(value)]
+        if any(isinstance(value, str) for value, _ in given):
             _refuse_mixed(given, source_name)
             return None
-        if not all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in given):
+        if not all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value, _ in given):
             return None
     found = values.astype(np.float64) if values.dtype.kind in "iufb" else _parsed(values, source_name)
     known = found[~np.isnan(found)]
@@ -275,18 +280,21 @@ def _parsed(values: np.ndarray, source_name: str) -> np.ndarray:
     return found
 
 
-def _refuse_mixed(given: list[Any], source_name: str) -> None:
-    """Raise InputError for labels that are mostly numbers with a fraction, but not all."""
-    numbers, other = [], None
-    for value in given:
+def _refuse_mixed(given: list[tuple[Any, int]], source_name: str) -> None:
+    """Raise InputError for labels, of which each is so often, that are mostly numbers with a fraction, but not all."""
+    broken, numbers, other = set[float](), 0, None
+    for value, times in given:
         try:
-            numbers.append(float(value))
+            number = float(value)
         except (TypeError, ValueError):
             other = value
-    broken = {number for number in numbers if not number.is_integer()}
-    if other is not None and len(broken) > FEW_VALUES and 2 * len(numbers) > len(given):
+        else:
+            numbers += times
+            broken |= set() if number.is_integer() else {number}
+    rest = sum(times for _, times in given) - numbers
+    if other is not None and len(broken) > FEW_VALUES and numbers > rest:
         raise InputError(
-            f"{source_name} mixes {len(numbers):,} numbers and {len(given) - len(numbers):,} texts, such as "
+            f"{source_name} mixes {numbers:,} numbers and {rest:,} texts, such as "
             f"{one_line(repr(other), 40)}: correct them or leave them empty, or give --target class"
         )
 

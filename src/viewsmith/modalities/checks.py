@@ -8,7 +8,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import Impute
-from viewsmith.core.rows import AnyRows, RowSource, row_blocks
+from viewsmith.core.rows import AnyRows, RowSource
 
 # Values that float32 must tell apart in a column; with fewer a warning is given.
 LEVELS = 64
@@ -282,8 +282,12 @@ def warn_outer_spaces(values: Iterable[str], source_name: str) -> None:
 def column_ranges(x: AnyRows) -> tuple[np.ndarray, np.ndarray]:
     """Least and largest value of each column, (d,) each; NaN is ignored, and is the result where there is no value."""
     # fmin and fmax skip NaN without the warning that nanmin gives for a column of NaN.
-    ranges = [(np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)) for block in row_blocks(x)]
-    low, high = zip(*ranges, strict=True)
+    low, high = [], []
+    for stored in x.stored_blocks() if isinstance(x, RowSource) else [x]:
+        block: Any = stored
+        dense = isinstance(stored, np.ndarray)
+        low.append(np.fmin.reduce(stored, axis=0) if dense else block.nanmin(axis=0).toarray().ravel())
+        high.append(np.fmax.reduce(stored, axis=0) if dense else block.nanmax(axis=0).toarray().ravel())
     return np.fmin.reduce(low, axis=0), np.fmax.reduce(high, axis=0)
 
 

@@ -386,8 +386,10 @@ def _warn_images(frame: pd.DataFrame, request: DataOptions, source_name: str) ->
     """Warn of a column with names of image files, which a table does not open."""
     if request.modality is request.schema is None:
         for name in frame.select_dtypes(exclude="number").columns:
-            texts = frame[name].astype(str).str.lower()
-            if name not in (request.label, *request.drop) and len(frame) and texts.str.endswith(SUFFIXES).all():
+            if name in (request.label, *request.drop) or not len(frame):
+                continue
+            cells = (str(cell).lower() for cell in frame[name])  # of which the first mostly says that it is none
+            if all(cell.endswith(SUFFIXES) for cell in cells):
                 warn(
                     f"{source_name}: {one_line(str(name), 40)} has names of image files, which are not opened: "
                     "--modality images reads those in the folder of the table; of another folder: give that, with "

@@ -112,6 +112,8 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], sou
         if name in leave or not (dtype.kind == "O" and (dtype.name == "object" or pd.api.types.is_string_dtype(dtype))):
             continue
         text = frame[name].dropna().astype(str)
+        if not any("," in cell for cell in text):
+            continue
         commas, others = (frames.by_value(text, partial(_matching, form)).astype(bool) for form in (pattern, _PLAIN))
         others = others[~commas]
         if not commas.any() or commas.sum() + others.sum() < _NEARLY * len(text):
@@ -177,6 +179,9 @@ def _may_have_codes(lines: Iterable[str], most: int) -> bool:
     return any('"' in line or _CODE.search(line) is not None for line in some)
 
 
+_BLANKS = b" \t\r\n,;"
+
+
 def refuse_encoding(path: Path) -> int:
     """Number of lines of a file; raise InputError if some are not UTF-8, or if there is another table after an empty
     line; the message names the first one."""
@@ -184,13 +189,15 @@ def refuse_encoding(path: Path) -> int:
     example, lines, empty, before = b"", 0, 0, b""
     with reading(str(path), "a table"), open_table(path) as file:
         for lines, line in enumerate(file, 1):
-            blank = not line.strip(b" \t\r\n,;")
+            blank = line[:1] in _BLANKS and not line.strip(_BLANKS)
             if empty and not blank and _begins_table(before, line):
                 raise InputError(
                     f"{path}: line {lines:,} begins another table after an empty line: expected one table, so put this "
                     "one into a file of its own"
                 )
             empty, before = (lines, before) if blank and lines > 1 else (0, line)
+            if line.isascii():
+                continue
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:

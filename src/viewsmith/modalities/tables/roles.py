@@ -52,7 +52,8 @@ def date_format(values: pd.Series) -> str | None:
     text = _date_text(values)
     if len(text) == 0 or not text.head(20).str.fullmatch(_LOOKS_LIKE_DATE).all():
         return None
-    formats = (DIGITS,) if text.str.fullmatch(r"\d{8}").all() else FORMATS
+    digits = text.head(20).str.fullmatch(r"\d{8}").all() and text.str.fullmatch(r"\d{8}").all()
+    formats = (DIGITS,) if digits else FORMATS
     # Most formats fail on few cells already, which is known much sooner than for all.
     possible = [each for each in formats if not parse(text.head(SAMPLE), each).isna().any()]
     fitting = [each for each in possible if not parse(text, each).isna().any()]
