@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all study-quick test-interop test-lowest release check lint style types layers study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest test-newest release check lint style types layers study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -62,6 +62,11 @@ test-lowest:   ## `make test` with the lowest versions that pyproject.toml allow
 	test -x build/lowest/bin/python || $(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt -e ".[$(TEST_EXTRAS)]"
 	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not gpu" $(ARGS)
+
+test-newest:   ## `make test` with the newest versions that pyproject.toml allows, of $(PYTHON), and the PyTorch for its GPU
+	test -x build/newest/bin/python || $(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e ".[$(TEST_EXTRAS)]"
+	OMP_NUM_THREADS=1 build/newest/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not gpu" $(ARGS)
 
 release:       ## build wheel and sdist, install the wheel into a new environment, run the demo and the README there; timed
 	$(PYTHON) tests/release.py $(ARGS)

@@ -295,7 +295,7 @@ def test_representations_go_into_a_copy_of_the_file(save, tmp_path):
     write_representations(tmp_path / "o.h5ad", data, H)
     read = anndata.read_h5ad(tmp_path / "o.h5ad")
     np.testing.assert_array_equal(read.obsm["X_viewsmith"], H)
-    assert read.obsm["X_viewsmith"].dtype == np.float32 and sp.issparse(read.X) and list(read.layers) == ["counts"]
+    assert read.obsm["X_viewsmith"].dtype == np.float32 and sp.issparse(read.X) and "counts" in read.layers
     np.testing.assert_array_equal(read.X.toarray(), COUNTS)
     assert list(read.obs) == list(cells().obs) and path.read_bytes() == before
 

@@ -155,7 +155,7 @@ def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked
     for column in of_files if len(names) == 1 and of_files else columns:
         if table[column].dtype.kind in "fb":
             continue
-        for keys in forms(table[column].astype(str).tolist()):
+        for keys in forms(table[column].map(str).tolist()):
             rows_of: dict[str, list[int]] = {}
             for row, key in enumerate(keys):
                 rows_of.setdefault(key, []).append(row)
@@ -166,7 +166,7 @@ def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked
     if best is not None or len(names) > 1:
         return best
     if of_files:
-        some = name_list(list(dict.fromkeys(table[of_files[0]].astype(str))), 3)
+        some = name_list(list(dict.fromkeys(table[of_files[0]].map(str))), 3)
         raise InputError(
             f"{file} has events of other recordings, by its column {one_line(of_files[0], 40)} ({some}), and none of "
             f"{one_line(names[0], 60)}: leave that column out if they are its own"

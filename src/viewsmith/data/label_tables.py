@@ -154,7 +154,7 @@ def _rows_of(
     for column in table.columns:
         if table[column].dtype.kind in "fb" or least > len(names):  # 3.2 is no file 3
             continue
-        forms_of_keys = forms(table[column].astype(str).tolist())[: 1 if table[column].dtype.kind in "iu" else None]
+        forms_of_keys = forms(table[column].map(str).tolist())[: 1 if table[column].dtype.kind in "iu" else None]
         for j, keys in enumerate(forms_of_keys):
             row_of = dict(zip(keys[::-1], range(len(keys))[::-1], strict=True))  # the first of equal ones
             if (several := len(row_of) < len(keys)) and (wanted is None or column in wanted):
@@ -277,7 +277,7 @@ def plain(column: object) -> str:
 def _images_of(table: Any, names: Sequence[str], file: Path) -> tuple[int, list[str]] | None:
     """The image of each row of a table of objects, and in which form of names; None if no column has them."""
     for column in table.columns:
-        for form, keys in enumerate(forms(table[column].astype(str).tolist())):
+        for form, keys in enumerate(forms(table[column].map(str).tolist())):
             if set(keys) & set(forms(names)[form]):
                 return form, keys
     number = next((c for c in table.columns if plain(c) == "imagenumber"), None)
@@ -319,7 +319,7 @@ def with_labels(frame: Any, request: DataOptions, source_name: str) -> tuple[Any
     found: dict[str, np.ndarray] = {}
     numbered = {name for name in frame.columns if frame[name].dtype.kind in "fbiu"}  # as in columns of one name alone
     for name in frame.columns:
-        names = frame[name].astype(str).tolist()
+        names = frame[name].map(str).tolist()
         if len(set(names)) == len(names) and (name not in numbered or name in table.columns):
             there = table[[name, *sorted(wanted & {*table.columns})]] if name in numbered else table
             rows = _rows_of(names, there, file, partly=True, wanted=sorted(wanted & {*table.columns}))

@@ -60,7 +60,7 @@ def warn_taxa(frame: Any, source_name: str) -> bool:
     named = [str(name) for name in frame.columns if _OF_TAXA.fullmatch(str(name))]
     samples = [name for name in frame.columns if str(name) not in named]
     some = frame[samples].head(100)
-    lineages = [name for name in named if frame[name].astype(str).map(_LINEAGE.fullmatch).notna().mean() > 0.5]
+    lineages = [name for name in named if frame[name].map(str).map(_LINEAGE.fullmatch).notna().mean() > 0.5]
     if not (named and named[0] == str(frame.columns[0])) and not lineages:
         return False
     if len(samples) < 3 or not all(some[name].dtype.kind in "iuf" for name in samples):
@@ -134,7 +134,7 @@ def moments_of(frame: Any) -> tuple[str, str] | None:
     kinds = [each for each in frame.columns if each not in named and frame[each].dtype.kind not in "fbM"]
     kinds = [each for each in kinds[:MOST_PARTS] if 1 < frame[each].nunique() <= len(frame) / FEWEST_MOMENTS]
     for one, two in combinations(kinds if named else (), 2):  # which only together tell recordings
-        joined = frame[one].astype(str) + "," + frame[two].astype(str)
+        joined = frame[one].map(str) + "," + frame[two].map(str)
         if found := moments_of(pd.DataFrame({f"{one},{two}": joined, named[0]: frame[named[0]]})):
             return found
     return None

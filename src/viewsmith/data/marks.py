@@ -68,7 +68,7 @@ def warn_last_rows(frame: "pd.DataFrame", source_name: str) -> None:
 
     if len(frame) < 2 * LAST or not pd.api.types.is_string_dtype(frame.dtypes.iloc[0]):
         return
-    first = frame.iloc[:, 0].astype(str)
+    first = frame.iloc[:, 0].map(str)
     named = first.str.fullmatch(_SUM).to_numpy()
     count = int(named.sum())
     if 0 < count <= LAST and named[-count:].all() and first.nunique() > len(frame) / 2:
@@ -81,9 +81,7 @@ def warn_last_rows(frame: "pd.DataFrame", source_name: str) -> None:
 
 def _as_below(column: "pd.Series") -> bool:
     """Whether the first cell of a text column is written as most below it are: s1 as s2, a word as a word."""
-    shapes = (
-        column.astype(str).str.strip().str.replace(r"[^\W\d_]+", "a", regex=True).str.replace(r"\d+", "9", regex=True)
-    )
+    shapes = column.map(str).str.strip().str.replace(r"[^\W\d_]+", "a", regex=True).str.replace(r"\d+", "9", regex=True)
     return bool((shapes.iloc[1:] == shapes.iloc[0]).mean() > 0.5)
 
 
@@ -104,6 +102,6 @@ def _numbers(column: "pd.Series", fitted: bool) -> "pd.Series | None":
     for cells in (column.iloc[:SOME], column):
         numbers = pd.to_numeric(cells, errors="coerce")
         others = cells[numbers.isna() & cells.notna()]
-        if not others.astype(str).str.strip().isin(MARKS).all():
+        if not others.map(str).str.strip().isin(MARKS).all():
             return None
     return numbers if fitted or numbers.notna().sum() >= max(FEWEST, len(others)) else None

@@ -244,7 +244,7 @@ def names_images(path: Path) -> bool:
     if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
         return False
     frame = import_module("viewsmith.data.readers.text_tables").first_rows(path)
-    texts = (frame[name].astype(str).str.lower() for name in frame.select_dtypes(exclude="number"))
+    texts = (frame[name].map(str).str.lower() for name in frame.select_dtypes(exclude="number"))
     return any(column.str.endswith(SUFFIXES).all() for column in texts)
 
 

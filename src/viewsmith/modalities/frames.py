@@ -101,10 +101,10 @@ def category_text(value: object) -> str:
 def _example(column: pd.Series) -> str:
     """A value of the column that is not a number, for a message."""
     given = column.dropna()
-    if column.dtype == object:
+    if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
         parsed = pd.to_numeric(given.astype(str), errors="coerce")
         given = given[parsed.isna()] if parsed.isna().any() else given
-    return one_line(repr(given.iloc[0]), 40) if len(given) else f"nothing, dtype {column.dtype}"
+    return one_line(repr(given.tolist()[0]), 40) if len(given) else f"nothing, dtype {column.dtype}"
 
 
 def as_frame(X: Any, source_name: str = "the table") -> pd.DataFrame:

@@ -250,7 +250,7 @@ def _train_all(cells: Sequence[Cell], shared: Shared, budget: float | None) -> N
 
 
 def seconds_left(taken: Mapping[str, float], methods: Sequence[str]) -> float:
-    """Seconds that further cells of `methods` take, each as long as the last of its method, or as those of others in the
+    """Seconds of further cells of `methods`, each as long as the last one of its method, or as those of others in the
     mean; 0 if none was `taken`."""
     mean = sum(taken.values()) / max(len(taken), 1)
     return sum(taken.get(method, mean) for method in methods)

@@ -277,7 +277,7 @@ def _listed(table: Path) -> list[Path]:
 
     with reading(str(table), "a table of image files"):
         if table.suffix.lower() == ".parquet":
-            frame = pd.read_parquet(table).astype(str)
+            frame = pd.read_parquet(table).map(str)
         else:
             frame = pd.read_csv(table, sep=None, engine="python", dtype=str, keep_default_na=False)
     for column in frame.columns:

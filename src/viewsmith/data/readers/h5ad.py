@@ -444,7 +444,7 @@ def matrix_of(
         return _in_memory(chosen), None
     matrix = cells.X if chosen is None else chosen
     if matrix is None:
-        layers = name_list(list(cells.layers.keys())) or "none"
+        layers = name_list([name for name in cells.layers if name is not None]) or "none"
         raise InputError(f"{WHAT} has no X: give a layer (its layers: {layers}) or use_rep (a key of obsm)")
     names = [str(name) for name in cells.var_names]
     if fitted is None and genes_in_rows([str(name) for name in cells.obs_names], names):
@@ -482,7 +482,7 @@ def _find(
     there: Mapping[str, Any], key: Any, noun: str, option: str, source_name: str, remedy: str | None = None
 ) -> Any:
     """An entry of a mapping of an AnnData, by the key that an option gives."""
-    known = [str(name) for name in there]
+    known = [str(name) for name in there if name is not None]  # None: X, from anndata 0.13 on
     if key not in known:
         nothing = f"it has none; {remedy or f'leave {option} out'}"
         hint = suggest(str(key), known, f"its {noun}s are") if known else nothing

@@ -34,9 +34,9 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
     options = {"time": time, "id": name, "label": label, "groups": None if group == "recording" else group}
     parts = [] if name is None or name in frame.columns else [part.strip() for part in str(name).split(",")]
     if len(parts) > 1 and {*parts} <= {*frame.columns}:  # a recording for each combination
-        joined: Any = frame[parts[0]].astype(str)
+        joined: Any = frame[parts[0]].astype(str).fillna("nan")  # left missing by pandas 3
         for part in parts[1:]:
-            joined = joined + " " + frame[part].astype(str)
+            joined = joined + " " + frame[part].astype(str).fillna("nan")
         frame = frame.assign(**{str(name): joined})
         frame = frame.drop(columns=[part for part in parts if part not in (label, group)])
     for option, column in options.items():
@@ -281,7 +281,7 @@ def _seconds(column: Any, source_name: str) -> tuple[Any, bool]:
         since = next((unit for unit, least in SINCE_1970 if len(column) and column.min() >= least), 1)
         per_second = 1000 if str(column.name).lower().endswith("ms") else since
         return column / per_second, per_second != 1 or not counted
-    form = roles.date_format(column) if column.dtype == object and column.notna().all() else None
+    form = roles.date_format(column) if column.dtype.kind == "O" and column.notna().all() else None
     try:
         dates = pd.to_datetime(column, utc=True) if form is None else roles.parse(column, form)
     except (ValueError, TypeError) as error:

@@ -171,7 +171,7 @@ def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str
     counts = [name for name, role in roles.items() if role in ("numeric", "constant")]
     if len(names) != 1 or len(counts) < FEWEST_SAMPLES or len(counts) + 1 < frame.shape[1]:
         return
-    x, named = frames.values(frame[counts]), genes_in_rows(frame[names[0]].astype(str).tolist(), counts)
+    x, named = frames.values(frame[counts]), genes_in_rows(frame[names[0]].map(str).tolist(), counts)
     of_cells = len(counts) >= FEWEST_CELLS and looks_like_counts(x)
     counted = of_cells and uneven_totals(x)
     if not (named or counted or (len(x) >= 3 * len(counts) and features_in_rows(x))):

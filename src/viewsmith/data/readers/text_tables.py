@@ -140,7 +140,7 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
     most, found = max((str(name).count("\n"), "the header line has a column name") for name in frame.columns)
     place = ""
     for name in frame.select_dtypes(exclude=["number", "bool"]).columns:
-        breaks = frames.by_value(frame[name].astype(str), lambda cells: cells.str.count("\n")).to_numpy()
+        breaks = frames.by_value(frame[name].map(str), lambda cells: cells.str.count("\n")).to_numpy()
         if len(breaks) and breaks.max() > most:
             most, found = int(breaks.max()), f"column {one_line(name, 60)} has a cell"
             place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
@@ -556,13 +556,17 @@ def _text_table(
     as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
     # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
     as_text += [name for name in text_columns(read, layout, request, lines) if name not in as_text]
-    frame = read_all(dtype=dict.fromkeys(as_text, str) or None, low_memory=False, na_values=_BLANK, **layout)
-    if not isinstance(frame.index, pd.RangeIndex):
-        # pandas uses additional leading fields as row names, which would silently drop a column.
+    types = dict.fromkeys(as_text, str) or None
+    try:
+        with warnings.catch_warnings():
+            # Further fields would be the names of the rows, or, without such, be left out.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = read_all(dtype=types, low_memory=False, na_values=_BLANK, index_col=False, **layout)
+    except pd.errors.ParserWarning as error:
         raise InputError(
             f"{source_name}: rows have more fields than the header line has names ({one_line(names[0], 40)}, ...): "
             "name every column, and delete lines above the header"
-        )
+        ) from error
     warn_open_quotes(frame, source_name)
     label = request.or_fitted("label")
     if label in frame.columns and frame[label].isna().any():
