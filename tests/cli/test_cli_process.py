@@ -210,7 +210,9 @@ def test_one_of_several_processes_warns(environment, said, monkeypatch, capsys):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    show_warning(UserWarning("two\nlines"))
+    lines = set()
+    for _ in range(2):
+        show_warning(UserWarning("two\nlines"), said=lines)
     assert capsys.readouterr().err == ("warning: two lines\n" if said else "")
 
 

@@ -209,6 +209,16 @@ def test_maps_libraries_and_logs(tmp_path, monkeypatch):
     assert "rename it to dns.jsonl" in refusal(load_dataset, tmp_path / "dns.log")
 
 
+@pytest.mark.parametrize("header", [True, False])
+def test_columns_of_fixed_width_with_empty_cells(tmp_path, monkeypatch, header):
+    lines = [f"S{i:02d} {'' if i == 3 else i * 1.5 + 2:>6} {'uv'[i % 2]:>4}" for i in range(30)]
+    (tmp_path / "a.txt").write_text("\n".join([" id    bmi kind"] * header + lines) + "\n")
+    message = refusal(load_dataset, tmp_path / "a.txt")
+    assert "of 3 columns of fixed width: python -c" in message
+    data = follow(message, tmp_path, monkeypatch, label="kind" if header else "2")
+    assert data.y.tolist() == list("uv") * 15 and data.x[1, 0] == 3.5
+
+
 def test_files_whose_content_says_what_they_are(tmp_path):
     (tmp_path / "nmr/10/pdata/1").mkdir(parents=True)
     (tmp_path / "nmr/10/pdata/1/1r").write_bytes(bytes(40))

@@ -7,6 +7,7 @@ import shlex
 import sys
 import traceback
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -105,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     home = f"{Path.home().as_posix()}/"
     given = sys.argv[1:] if arguments is None else arguments
     arguments = [re.sub(r"^(-*[\w.-]+=)?~/", lambda found: f"{found[1] or ''}{home}", each) for each in given]
-    warnings.showwarning = show_warning
+    warnings.showwarning = partial(show_warning, said=set())
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("ignore", FutureWarning)
     # scikit-learn warns about missing feature names; `load_for` has already put the columns in order.

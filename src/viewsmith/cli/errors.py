@@ -150,8 +150,11 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(code, os.strerror(code), str(path)) from error
 
 
-def show_warning(message: Any, *_: Any, **__: Any) -> None:
-    """Print a warning as a line. All processes of torchrun read the same data: the first one warns for all."""
+def show_warning(message: Any, *_: Any, said: set[str], **__: Any) -> None:
+    """Print a warning as a line, once. All processes of torchrun read the same data: the first one warns for all."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
         return
-    print(f"warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+    line = printable(" ".join(str(message).split()))
+    if line not in said:
+        said.add(line)
+        print(f"warning: {line}", file=sys.stderr)

@@ -230,6 +230,22 @@ def _text_table(path: Path) -> Format | None:
     return Format("a text table", code, suffix=".csv")
 
 
+def fixed_width_way(path: Path) -> str:
+    """What to do with a text whose columns are told by their places in a line alone; empty for others."""
+    with open_packed(path) as file:
+        lines = [line for line in file.read(100_000).decode("utf-8", "ignore").splitlines()[:-1] if line.strip()]
+    places = range(max(map(len, lines), default=0))
+    used = [any(not line[i : i + 1].isspace() and line[i : i + 1] for line in lines) for i in places]
+    columns = sum(now and not before for before, now in zip([False, *used], used, strict=False))
+    if columns < 2 or len(lines) < FEWEST_LINES or any("\t" in line for line in lines):
+        return ""
+    header = ", header=None" if any(map(is_numeral, lines[0].split())) else ""
+    return f"; of {columns} columns of fixed width: {command(path, named('fixed-width'), header)}"
+
+
+FEWEST_LINES = 10  # in which words of a text hardly have blanks at the same places
+
+
 def command(path: Path, form: Format, key: str = "") -> str:
     """The line that converts a file, for a shell, and what to give then."""
     stem = path.name.split(".")[0] or "data"

@@ -22,7 +22,7 @@ from viewsmith.data.readers import tables
 from viewsmith.data.readers.spectra import holds_one, read_spectra
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.text_lines import fields_of, has_decimal_commas, lines_of_text
-from viewsmith.data.unread import refuse
+from viewsmith.data.unread import fixed_width_way, refuse
 from viewsmith.modalities import frames
 from viewsmith.modalities.tables.columns import Category, Text
 
@@ -340,7 +340,7 @@ def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str
             )
         raise InputError(
             f"{path} is not a table: expected lines with equal numbers of fields, separated by spaces, tabs, commas or "
-            "semicolons"
+            f"semicolons{fixed_width_way(path)}"
         )
     skipped, width, names = len(found.comments), len(found.rows[-1]), None
     if len(found.rows[0]) < width:  # as R writes it: the column of row names has none
