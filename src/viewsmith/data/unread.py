@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
 from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of, open_packed
 from viewsmith.data.text_lines import is_numeral, lines_of_text
@@ -163,7 +161,7 @@ def _along_one_axis(path: Path) -> bool:
             import h5py
 
             with h5py.File(path, "r") as found:
-                axes = [each.ndim for each in found.values() if getattr(each, "dtype", np.dtype("O")).kind in "iuf"]
+                axes = [each.ndim for each in found.values() if hasattr(each, "dtype") and each.dtype.kind in "iuf"]
         return max(axes, default=0) == 1
     except Exception:  # without h5py, or damaged
         return False
