@@ -63,6 +63,7 @@ Loss = Literal["logistic", "squared_hinge"]
 _CURVATURE: dict[Loss, float] = {"logistic": 0.02, "squared_hinge": 0.2}
 _GRAM_ROWS = 4096  # rows or columns of a Gram matrix that are in float64 at once
 _SOLVED = 1024  # columns, or a quarter of the rows, up to which Newton's method pays
+_LARGE, _CACHED = 1 << 24, 1 << 20  # entries of rows from which on these are read in blocks, and of a block
 _FACTORS = 1 << 22  # entries of the factors of all classes, up to which they are in a cache
 
 
@@ -188,14 +189,19 @@ def _minimize(
     """
     size = (len(targets), rows.shape[1])
     weights, gap, curvature = torch.zeros(size), np.inf, torch.full((1, len(rows)), _CURVATURE[loss])
+    # Of many rows a block stays in the cache, so that each is read once for scores and gradient.
+    block = max(64, _CACHED // size[1]) if rows.numel() > _LARGE else len(rows)
+    blocks = list(zip(rows.split(block), targets.split(block, dim=1), strict=True))
     options = {"maxfun": 3 * max_iter, "maxcor": 10, "gtol": 0.0, "ftol": 0.0}
 
     def objective(u: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         nonlocal weights, gap
         weights = (torch.from_numpy(u).float().view(len(inverse), -1, size[1]) @ inverse).view(size)
-        value, slope = _loss_and_slope((weights @ rows.T).double(), targets, loss)
+        value, gradient = 0.0, penalty * weights
+        for part, wanted in blocks:
+            own, slope = _loss_and_slope((weights @ part.T).double(), wanted, loss)
+            value, gradient = value + own, gradient + C * (slope.float() @ part)
         total = C * value + 0.5 * (penalty * weights.double().square()).sum().item()
-        gradient = C * (slope.float() @ rows) + penalty * weights
         gradient = (gradient.view(len(inverse), -1, size[1]) @ inverse.mT).double()
         gap = 0.5 * gradient.square().sum().item() / total
         return total, gradient.numpy().ravel()
