@@ -202,7 +202,7 @@ def test_options_that_do_not_fit_a_folder(put, folder):
 # --- what is in a file
 
 
-@pytest.mark.parametrize("suffix", sorted(set(folders.SUFFIXES) - {".webp", *INSTRUMENTS}))
+@pytest.mark.parametrize("suffix", sorted(set(folders.SUFFIXES) - {".webp", ".avif", *INSTRUMENTS}))
 def test_every_format_in_gray(put, folder, suffix):
     smooth = np.add.outer(np.arange(6, dtype=np.uint8) * 9, np.arange(5, dtype=np.uint8) * 9)
     put(f"1{suffix}", smooth)
@@ -218,6 +218,14 @@ def test_webp(put, folder):
     put("1.webp", color, lossless=True)
     put("2.webp", color, lossless=True)
     np.testing.assert_array_equal(load_dataset(folder).x[0], color)
+
+
+@pytest.mark.skipif(not features.check("avif"), reason="pillow was built without avif")
+def test_avif(put, folder):
+    color = np.kron(pixels(2, 2, 3), np.ones((16, 16, 1), np.uint8))
+    put("1.avif", color, quality=95)
+    put("2.avif", color, quality=95)
+    assert abs(load_dataset(folder).x[0].astype(int) - color).mean() < 3
 
 
 def test_one_image_in_color_makes_all_rgb(put, folder):

@@ -21,7 +21,7 @@ FITS = (".fits", ".fit", ".fts", ".fits.gz")
 #: TIFF files of slide scanners and microscopes, under names of their own.
 SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".qptiff", ".lsm", ".btf")
 INSTRUMENTS = (*DICOM, *NIFTI, *FITS, *SLIDES)
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".avif", ".ppm", ".pgm", *INSTRUMENTS)
 ARRAYS = (".npy",)  # files of arrays, of which a folder has a sample in each
 #: Modules that open packed files, by their last ending; some builds of Python lack one.
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zip": "zipfile"}
