@@ -12,7 +12,6 @@ from viewsmith.data import load_dataset
         ("a.asc", "rename it to .txt, .csv or .tsv"),
         ("a.xls", "save it as .xlsx or .csv"),
         ("a.pkl", "never unpickled"),
-        ("a.rds", "write an .h5ad file"),
         ("a.xml", "annotations rather than samples"),
         ("a.czi", "save it as OME-TIFF"),
         ("a.m4a", "a.wav, and give"),
