@@ -1,6 +1,7 @@
 """Discovery in images: the contrast and the boxes against slow forms, found parts, nothing found, files, bad input."""
 
 import csv
+import dataclasses
 import os
 import sys
 import types
@@ -567,3 +568,15 @@ def test_a_part_at_the_border_is_found_with_large_windows():
     x = np.ascontiguousarray(x[:, :, 12:])  # discs lose their left side
     model = Discovery(windows=[6]).fit(x)
     assert len(np.unique(model.search_.candidates(x)["sample"])) == len(x)
+
+
+def test_images_of_other_things_are_told_and_small_ones_have_no_part(discs, monkeypatch):
+    model, x = discs[2], discs[0][:8]
+    with monkeypatch.context() as patch:
+        patch.setattr(model.search_, "typical", [dataclasses.replace(model.search_.typical[0], limit=0.0)])
+        with pytest.warns(UserWarning, match="8 of 8 parts are unlike those that it was fitted to: q-values do not"):
+            model.locate(x)
+    assert set(model.locate([*x[:2], x[2][:8, :8]])["sample"]) <= {0, 1}
+    assert "the largest image has 8 x 8 pixels, expected at least" in refusal(model.locate, x[:, :8, :8])
+    assert "size is 0, expected at least 1" in refusal(model.crops, x, 0)
+    assert "windows is 4, expected a list" in refusal(Discovery(windows=4).fit, x)

@@ -285,3 +285,12 @@ def test_heart_beats_of_an_electrocardiogram(data_dir):
     offsets = [start - row[row >= 0] for start, row in zip(found["start"], beats[found["sample"]], strict=True)]
     hits = [np.mean([(abs(o - d) <= rate * 0.05).any() for o in offsets]) for d in range(-100, 40)]
     assert len(found) >= 0.99 * len(x) and max(hits) >= 0.97
+
+
+def test_events_are_found_in_small_units_and_short_recordings_are_refused(event, tmp_path):
+    x, _, _ = event
+    small = Discovery(windows=[40]).fit(1e-13 * x)  # tesla
+    small.save(tmp_path / "small")
+    found = Discovery.load(tmp_path / "small").locate(1e-13 * x)
+    assert len(found) >= 76 and np.array_equal(found, small.locate(1e-13 * x))
+    assert "20 points, expected at least 40" in refusal(small.locate, x[:, :20])

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from viewsmith.core.errors import InputError, warn
+from viewsmith.core.errors import InputError, check, warn
 from viewsmith.core.registry import find, get
 from viewsmith.core.tensors import AllocationLimit, load_tensors, read_published, save_tensors
 from viewsmith.data.any_size import ImageList, as_images
@@ -243,7 +243,13 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         check_is_fitted(self)
         found, checked, kinds = self.search_.candidates(X), self._checked(), range(len(self.parts_))
         listed = np.array([checked.unjudged or kind == 0 or self.search_.judged(kind) for kind in kinds], bool)
-        return np.asarray(found[(found["q"] <= checked.max_q) & listed[found["kind"]]])
+        found = np.asarray(found[(found["q"] <= checked.max_q) & listed[found["kind"]]])
+        if 2 * (unlike := int(found["outlier"].sum())) > len(found):
+            warn(
+                f"{unlike:,} of {len(found):,} parts are unlike those that it was fitted to: q-values do not hold in "
+                "samples of other things"
+            )
+        return found
 
     def score_samples(self, X: Any) -> np.ndarray:
         """The score of the best part of the first kind in each sample, float64 (n,); -inf if nothing recurs."""
@@ -271,6 +277,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         parts : structured array
             What `locate` returns.
         """
+        check(size is None or size >= 1, "size", size, "at least 1")
         found = self.locate(X)
         return self.search_.crops(X, found, CROP[searched(self.modality_)] if size is None else size), found
 

@@ -55,6 +55,7 @@ FITTED_STEPS, STEPS = 8, 16  # windows begin at every w / 8 points when an event
 SPLITS = 2  # times that the chosen windows are cut in two
 ONE_VIEW = 0.9  # of the gain of all, which one view must reach
 ENDS = 64  # the ends of a piece are this part of it
+SMALL_UNIT = 0.1  # spread of a channel below which it is the unit, as in volts of the heart or tesla of the brain
 LEAST_SPREAD = 0.01  # of the standard deviation of a channel; what is below is alike
 PLACES = 8  # of a piece, to which p_P is fitted again
 CHANNELS = 8  # of more than twice as many, so many are searched
@@ -306,8 +307,9 @@ class EventSearch(Search):
 
     name: ClassVar[str] = "series"
     samples_name: ClassVar[str] = "pieces"
-    saved, saved_of_parts = ("channels",), ("width",)
+    saved, saved_of_parts = ("channels", "units"), ("width",)
     channels: int = 0
+    units: tuple[float, ...] = ()  # of each channel, by which it is divided
     rate: float | None = None  # points in a second, if known, by which lengths are said in seconds, too
 
     def fit(self, X: Any) -> None:
@@ -335,6 +337,9 @@ class EventSearch(Search):
             numbers = f"{pluralize(int(flat.sum()), 'channel')} of {len(flat)} (counted from 0: "
             warn(f"{numbers}{name_list(np.flatnonzero(flat).tolist())}) is flat in all pieces, ignored")
         x, free = without_gaps(x)
+        spread = x.std((0, 2), dtype=np.float64)
+        self.units = tuple(np.where((spread > 0) & (spread < SMALL_UNIT), spread, 1.0).tolist())
+        x = self._scaled(x)
         for _ in range(self.kinds):
             events = find_events(x, free, sorted(dict.fromkeys(widths)), self.seed)
             self.tried.append(events)
@@ -357,6 +362,11 @@ class EventSearch(Search):
             for starts, scores in found:
                 free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        """Pieces (n, C, T) in units in which their averages count beside the logarithms of spreads."""
+        units = np.array(self.units)
+        return x if (units == 1).all() else (x / units[:, None]).astype(np.float32)
+
     def describe(self) -> str:
         if self.parts:
             kinds = "one event recurs" if len(self.parts) == 1 else f"{len(self.parts)} events recur"
@@ -377,6 +387,8 @@ class EventSearch(Search):
         x: Any = X if isinstance(X, RowSource) else pieces(X)
         if x.shape[1] != self.channels and self.parts:
             raise InputError(f"recordings of {x.shape[1]} channels, but the model was fitted on {self.channels}")
+        if (width := max((part.width for part in self.parts), default=0)) > x.shape[2]:
+            raise InputError(f"recordings of {x.shape[2]} points, expected at least {width}, the length of an event")
         blocks = [list(self._places(np.asarray(block))) for block in row_blocks(x)]
         places = [
             (same[0][0], {name: np.concatenate([columns[name] for _, columns in same]) for name in same[0][1]})
@@ -387,6 +399,7 @@ class EventSearch(Search):
     def _places(self, x: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """The best events of each kind, apart from those of the kinds before."""
         x, free = without_gaps(x)
+        x = self._scaled(x)
         for kind, event in enumerate(self.parts):
             plain, sought = event.sought(x)
             for number, (starts, scores) in enumerate(_places(plain, sought, free, self.max_parts)):

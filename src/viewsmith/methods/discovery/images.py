@@ -364,6 +364,11 @@ class ImageSearch(Search):
         return image_parts.Part(windows=windows, cells=cells, size=arrays.get("size"), **values)
 
     @property
+    def _largest(self) -> int:
+        """The side of the largest window of a kind, in cells."""
+        return max((getattr(part, "window", 1) for part in self.parts), default=1)
+
+    @property
     def _block(self) -> int:
         """Images whose features are computed at once."""
         return image_parts.BLOCK if self.device.type == "cpu" else 8 * image_parts.BLOCK
@@ -404,7 +409,8 @@ class ImageSearch(Search):
         """Dense features (n, h, w, d) of images, padded to the largest, and which cells are of an image."""
         blocks, cache = list(self._sized(images, rows)), self._cache(images)
         stride = getattr(self.dense, "stride", CELL)
-        largest = [max(size[axis] // stride for _, size in blocks) for axis in (0, 1)]
+        least = self._largest  # smaller images have no part
+        largest = [max(least, *(size[axis] // stride for _, size in blocks)) for axis in (0, 1)]
         padded, valid = torch.zeros(0), np.zeros((len(rows), *largest), bool)
         for at, size in with_progress(
             blocks, source_name, len(rows), "images", size=lambda item: len(item[0]), told=TOLD
@@ -432,7 +438,7 @@ class ImageSearch(Search):
                 valid = np.pad(valid, ((0, 0), (0, below), (0, beside)))
             padded[there(at, padded), :height, :width] = torch.as_tensor(own, device=self.device)
             valid[at, :height, :width] = True
-        height, width = (int(valid.any((0, axis)).sum()) for axis in (2, 1))
+        height, width = (max(least, int(valid.any((0, axis)).sum())) for axis in (2, 1))
         padded, valid = padded[:, :height, :width].contiguous(), valid[:, :height, :width]
         return here(padded) if self.device.type == "cpu" else padded, valid
 
@@ -455,6 +461,11 @@ class ImageSearch(Search):
             raise InputError(f"images with {images.channels} channels, but the model was fitted on {self.channels}")
         if images.dtype != self.dtype:
             raise InputError(f"images are {images.dtype}, but the model was fitted on {self.dtype}: give one depth")
+        if (side := getattr(self.dense, "stride", CELL) * self._largest) > max(map(min, images.shapes)):
+            raise InputError(
+                f"the largest image has {' x '.join(map(str, max(images.shapes, key=min)))} pixels, expected at least "
+                f"{side} on each side, a window (one image alone: X[None])"
+            )
         return images
 
     def probabilities(self, images: ImageList, i: int) -> np.ndarray:
