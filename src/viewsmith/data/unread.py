@@ -230,8 +230,12 @@ def _text_table(path: Path) -> Format | None:
 
 def fixed_width_way(path: Path) -> str:
     """What to do with a text whose columns are told by their places in a line alone; empty for others."""
-    with open_packed(path) as file:
-        lines = [line for line in file.read(100_000).decode("utf-8", "ignore").splitlines()[:-1] if line.strip()]
+    try:
+        with open_packed(path) as file:
+            content = file.read(100_000).decode("utf-8", "ignore")
+    except Exception:  # damaged, of any library that unpacks
+        return ""
+    lines = [line for line in content.splitlines()[:-1] if line.strip()]
     places = range(max(map(len, lines), default=0))
     used = [any(not line[i : i + 1].isspace() and line[i : i + 1] for line in lines) for i in places]
     columns = sum(now and not before for before, now in zip([False, *used], used, strict=False))
