@@ -57,7 +57,7 @@ from benchmarks.quality.suite import command, rounded
 from viewsmith import Discovery, LinearContrast
 from viewsmith.data.any_size import ImageList, as_images, read_samples, reduced
 from viewsmith.data.dataset import Windows
-from viewsmith.data.recordings import otsu_threshold
+from viewsmith.data.sounds import otsu_threshold
 from viewsmith.methods.discovery.events import random_phases
 from viewsmith.methods.discovery.image_parts import window_means
 from viewsmith.methods.discovery.images import ImageSearch

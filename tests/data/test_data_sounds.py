@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from refusals import refusal
-from viewsmith.data import load_dataset
-from viewsmith.data import recordings as module
-from viewsmith.data.recordings import otsu_threshold, sound_spans
+from viewsmith.data import load_dataset, sounds
+from viewsmith.data.sounds import otsu_threshold, sound_spans
 
 soundfile = pytest.importorskip("soundfile")
 RATE = 8000
@@ -43,7 +42,7 @@ def test_tones_are_found_in_a_hum_that_is_as_loud():
 def test_blocks_give_what_all_at_once_gives(monkeypatch):
     x, _ = song()
     whole = sound_spans(x[None], RATE)
-    monkeypatch.setattr(module, "BLOCK", 5000)
+    monkeypatch.setattr(sounds, "BLOCK", 5000)
     found = sound_spans(x[None], RATE)
     assert found.shape == whole.shape and np.abs(found - whole).max() <= 0.005 * RATE
 

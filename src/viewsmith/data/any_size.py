@@ -22,7 +22,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, extension_of
 from viewsmith.data.readers.folders import SUFFIXES, image_files
 from viewsmith.data.reading import by_ending, find_reader, is_table, reading
-from viewsmith.data.recordings import SOUNDS
+from viewsmith.data.sounds import SOUNDS
 from viewsmith.data.sources import load_dataset
 from viewsmith.data.tiles import TileRows
 from viewsmith.data.unread import refuse_folder

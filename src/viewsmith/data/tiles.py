@@ -21,7 +21,7 @@ from viewsmith.data.label_tables import column_of, table_of_objects, table_optio
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, by_ending, reader
-from viewsmith.data.recordings import otsu_threshold
+from viewsmith.data.sounds import otsu_threshold
 from viewsmith.modalities.images.channels import Glass, channel_ranges, is_photograph
 
 #: What programs of segmentation add to the name of an image (Cellpose, StarDist, CellProfiler).

@@ -12,7 +12,8 @@ from viewsmith.data.layouts import channel_column, refuse_table_of_recordings, w
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
-from viewsmith.data.recordings import SOUNDS, Recording, points_of, samples_of
+from viewsmith.data.recordings import Recording, points_of, samples_of
+from viewsmith.data.sounds import SOUNDS
 from viewsmith.modalities.tables import roles
 
 #: Of which no part is read.

@@ -36,7 +36,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images
-from viewsmith.data.recordings import otsu_threshold
+from viewsmith.data.sounds import otsu_threshold
 from viewsmith.methods.discovery.contrast import SURE, Typical, folds, q_values
 from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
 
