@@ -245,7 +245,7 @@ class Sizeless(Family):
         ([same, 3], "expected string or an instance of Family or callable"),
         ("crops", "family is 'crops', expected 'auto', or in Python a viewsmith.views.Family or a list of functions"),
         ("family:Powers", "give it, as in viewsmith.load(run, family=family)"),
-        (3, "expected string or an instance of Family or an instance of Sequence"),
+        (3, "expected string or an instance of Family or a list"),
         (same, "instance of Family"),
         (Named("three"), "the family Named has the names 'three', expected 3 strings or None"),
         (Named(["one", "two"]), "the family Named has the names ['one', 'two'], expected 3 strings"),
