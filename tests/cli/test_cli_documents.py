@@ -70,6 +70,12 @@ def test_every_flag_says_what_it_does():
     assert not [(name, p.name) for name, command in COMMANDS.items() for p in command.params if not p.help]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_no_names_of_types(name):
+    text = COMMANDS[name].get_help(typer.main.get_command(app).make_context("viewsmith", [name]))
+    assert not re.search(r"<\w|\{[A-Z]", text), text
+
+
 # --- all code of the documents, in order, on small files with the names in the documents
 
 

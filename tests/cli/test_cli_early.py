@@ -28,6 +28,12 @@ FAULTS = [
     ("fit data.csv --out new --random_state 3", "did you mean --seed?"),
     ("fit data.csv --out new --lr .1", "No such option: --lr; set it with --set learning_rate=VALUE"),
     ("compare data.csv --out new --epochs 3", "set it with --set epochs=VALUE"),
+    ("compare data.csv --out new --method pinda", "did you mean --methods?"),
+    ("compare data.csv --out new --seed 3", "did you mean --seeds?"),
+    ("fit data.csv --out new --methods pinda", "did you mean --method?"),
+    ("fit data.csv --out new --gpu", "did you mean --device?"),
+    ("discover data.csv --out new --max-parts many", "--max-parts is 'many', expected"),
+    ("export run --out encoder.pt", "encoder.pt, expected a name that ends in .onnx or .safetensors, or --format"),
     ("embed run data.csv -o h.npz", "did you mean --out?"),
     ("embed run data.csv --temperature 1", "No such option: --temperature; see"),
     ("fit - --out new", "the data are '-', but standard input is not read: give a file"),
@@ -69,6 +75,8 @@ FAULTS = [
     ("tune data.csv --out new --search epoks=1..3", "Contrastive has no option 'epoks'"),
     ("embed none data.csv --out h.npz", "no run at none (it is not a folder)"),
     ("embed folder data.csv --out h.npz", "no run at folder (it has no config.toml)"),
+    ("embed data.csv run --out h.npz", "run is a run, expected data: give the run first, then the data"),
+    ("fit run --out new", "run is a run, expected data"),
     ("embed run none.csv --out h.npz", "none.csv does not exist"),
     ("embed run data.csv --out h.txt", "expected one of .npz .npy .csv .parquet .h5ad"),
     ("embed run data.csv --out none/h.npz", "does not exist: create it first"),
@@ -145,7 +153,8 @@ FAULTS = [
     ("fit wine --out new --framework dino --set prototypes=9", "no option 'prototypes': it is called out_dim now"),
     ("fit wine --out new --set freeze_first_layers=1", "'freeze_first_layers': it is called freeze now"),
     ("fit wine --out new --set skip_components=4", "no option 'skip_components': it is called appended_pca now"),
-    ("train wine", "No such command 'train'"),
+    ("train wine", "No such command 'train'; did you mean fit?"),
+    ("version", "No such command 'version'; did you mean --version?"),
     ("fit", "Missing argument 'DATA'"),
     ("methods --yaml", "No such option: --yaml"),
     ("methods pnda", "nothing is called 'pnda'; did you mean pinda?"),
@@ -185,8 +194,8 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "named.toml").write_text('method = "pinda"\nepoks = 3\n')
     (tmp_path / "parts.toml").write_text('method = "pinda"\n[noise]\nstrength = "much"\n')
     (tmp_path / "options.toml").write_text('view_maker = "mask"\n[view_options]\nturn = 1\n')
-    for folder, file in (("folder", "note.txt"), ("run", "config.toml")):
-        (tmp_path / folder).mkdir()
+    for folder, file in (("folder", "note.txt"), ("run", "config.toml"), ("run", "initial.safetensors")):
+        (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / file).write_text("")
     monkeypatch.chdir(tmp_path)
     return tmp_path

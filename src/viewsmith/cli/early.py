@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, Entry, Kind, find, has_others, plugins, standing_in
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, check_free, check_parent, check_run, check_source
+from viewsmith.data.places import BUILTIN, check_free, check_parent, check_run, check_source, is_result
 from viewsmith.data.unread import refuse_unread
 from viewsmith.estimator.options import Part
 
@@ -128,6 +128,8 @@ def check_paths(
 ) -> None:
     """Raise InputError for a run, data or labels that do not exist, a place for results that is not free, or an option
     of reading data out of its range."""
+    if data is not None and is_result(Path(data)):
+        raise InputError(f"{data} is a run, expected data{': give the run first, then the data' if run else ''}")
     if run is not None:
         check_run(run)
     if new_run is not None:

@@ -93,9 +93,25 @@ def echo(text: str, *, err: bool = False) -> None:
     print(printable(text) if plain else text, file=sys.stderr if err else sys.stdout, flush=True)
 
 
+#: What other programs call a command, by its name here.
+_ELSEWHERE = {
+    "fit": "train pretrain run",
+    "embed": "transform encode predict",
+    "evaluate": "test score",
+    "compare": "benchmark",
+    "views": "augment",
+    "methods": "list info",
+    "--help": "help",
+    "--version": "version",
+}
+COMMANDS = {name: ours for ours, theirs in _ELSEWHERE.items() for name in theirs.split()}
+
+
 def usage(error: typer.TyperException) -> str:
     """Message of a usage error: what is wrong, and which help to read."""
     text = error.format_message()
+    if (unknown := re.match(r"No such command '(\w+)'", text)) and (meant := COMMANDS.get(unknown[1])):
+        text = f"{unknown[0]}; did you mean {meant}?"
     cause: Any = error.__cause__
     if hasattr(cause, "errors"):  # typer's message does not have the given value
         detail = cause.errors()[0]
@@ -116,11 +132,13 @@ def _meant(error: Any) -> str | None:
     """Hint for an unknown flag: a flag by the name that it has in other libraries, or an option that `--set` sets."""
     from viewsmith.cli import early
 
-    flags = {p.name: p.opts[0] for p in error.ctx.command.params} if error.ctx else {}
+    params = error.ctx.command.params if error.ctx else []
+    flags = {p.name: p.opts[0] for p in params} | {p.opts[0].lstrip("-"): p.opts[0] for p in params}
     name = str(error.option_name).lstrip("-").replace("-", "_")
     habit = HABITS.get(name, name)
-    if flag := {**flags, "views": flags.get("view_maker")}.get(habit):
-        return f"did you mean {flag}?"
+    for meant in (f"{name}s", name.removesuffix("s"), habit):
+        if flag := flags.get(meant):
+            return f"did you mean {flag}?"
     options = {option for each in early.content()["classes"].values() for option in each["options"]}
     return f"set it with --set {habit}=VALUE" if "set_" in flags and habit in options else None
 

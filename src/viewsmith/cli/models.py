@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, quoted
 from viewsmith.data import places
 from viewsmith.data.places import repository_of
 
@@ -100,13 +100,15 @@ def export(
 ) -> None:
     """Write the encoder of RUN in a format that other libraries can load."""
     early.check_paths(run=run)
-    named = "onnx" if out.suffix.lower() == ".onnx" else "safetensors"
-    form = named if format_ is None else format_
-    early.check_values(format=form)
-    if out.suffix.lower() in (".onnx", ".safetensors") and (form == "onnx") != (named == "onnx"):
-        raise InputError(f"--out {out} is named as {named}, and --format is {form}: give one of them")
     places.check_parent(out)
     options.check_out(out, str(run))
+    ending = out.suffix.lower().removeprefix(".")
+    form = (ending or "safetensors") if format_ is None else format_
+    if format_ is None and form not in ("onnx", "safetensors"):
+        raise InputError(f"--out is {quoted(out)}, expected a name that ends in .onnx or .safetensors, or --format")
+    early.check_values(format=form)
+    if ending in ("onnx", "safetensors") and (form == "onnx") != (ending == "onnx"):
+        raise InputError(f"--out {out} is named as {ending}, and --format is {form}: give one of them")
     from viewsmith.workflows.export import export_encoder
     from viewsmith.workflows.runs import load_run
 

@@ -73,17 +73,28 @@ OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))
 NOT_BREAKING = "\N{NON-BREAKING HYPHEN}"
 
 
+#: What stands for a value in help, by typer's text for its type.
+VALUES = {"<int>": "N", "<int range>": "N", "<float>": "NUMBER", "<str>": "NAME"}
+
+
 class ListingCommand(TyperCommand):
     """A command whose help lists registered names in place of ``[KIND]``."""
 
+    def get_short_help_str(self, limit: int = 0) -> str:
+        return super().get_short_help_str(200)  # the first sentence is not cut
+
     def get_help(self, ctx: Any) -> str:
         for parameter in self.params:
+            if parameter.param_type_name == "argument":
+                parameter.display_type = lambda ctx: ""  # type: ignore[attr-defined]
+            elif parameter.metavar is None and not parameter.is_flag:  # type: ignore[attr-defined]
+                parameter.metavar = VALUES.get(parameter.display_type(ctx))  # type: ignore[attr-defined]
             text = str(getattr(parameter, "help", None) or "")
             if found := re.match(r"\[(.+?)\]", text):
                 text = listed(found[1]) + text[found.end() :]
             # Lines are not broken within a name, which is to be copied.
             parameter.help = re.sub(r"(?<=\w)-(?=\w)", NOT_BREAKING, text)  # type: ignore[attr-defined]
-        return super().get_help(ctx).replace(NOT_BREAKING, "-")
+        return re.sub(r"{([A-Z]+)}", r"\1", super().get_help(ctx).replace(NOT_BREAKING, "-"))
 
 
 def listed(kind: str) -> str:
@@ -132,7 +143,9 @@ def flag_of(cls: type, name: str) -> Any:
     inner, *further = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     told = next((each for each in further if isinstance(each, Flag)), Flag())
     text = texts_of(cls)[name].partition("\n\n")[0]
-    kinds = {inner, *(() if get_origin(inner) is tuple else get_args(inner))} & {bool, int, float, Path}
+    each = () if get_origin(inner) is tuple else get_args(inner)
+    kinds = {inner, *(get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in each)}
+    kinds &= {bool, int, float, Path}
     shown = f"[{told.lists}]: {text}" if told.lists else text
     option = Option(f"--{told.name or name.replace('_', '-')}", metavar=told.metavar, help=shown)
     if name in LISTS:

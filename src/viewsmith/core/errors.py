@@ -123,6 +123,7 @@ _ELSEWHERE = {
     "projector_dims": "proj_dim projection_dim",
     "views": "augment augmentation augmentations transform transforms",
     "out": "o output output_dir",
+    "device": "gpu cuda",
 }
 HABITS = {name: ours for ours, theirs in _ELSEWHERE.items() for name in theirs.split()}
 

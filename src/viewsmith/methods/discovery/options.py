@@ -16,7 +16,7 @@ class DiscoveryOptions:
     """What recurs is sought with these options."""
 
     modality: Annotated[str, Flag("NAME")] = "auto"
-    """auto, images, dna, proteins, letters:ABC or series (recordings, in files never recognized).
+    """auto, images, dna, proteins, letters:ABC or series: arrays of recordings.
 
     "auto": letters are DNA or proteins, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are
     recordings of one channel. Recordings of several are never recognized."""
