@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from refusals import refusal
 from viewsmith.data import load_dataset
@@ -264,3 +265,59 @@ def test_labels_that_are_in_both_tables_or_neither_are_told(tmp_path, monkeypatc
     assert load_dataset("x.csv", labels="again.csv", label="kind", few_labels=True).y.tolist() == KINDS
     pd.concat([frame, frame[:2]]).to_csv("x2.csv", index=False)
     assert "x2.csv has several rows of s0 in sample" in refusal(load_dataset, "x2.csv", labels="y.csv", label="kind")
+
+
+@pytest.fixture
+def split(tmp_path):
+    """A folder of images in train and test, whose files have the same names, and the class of each."""
+    y = {part: [f"c{i % 2}" for i in range(n)] for part, n in (("train", 20), ("test", 6))}
+    for part, of in y.items():
+        (tmp_path / "x" / part).mkdir(parents=True)
+        for i in range(len(of)):
+            Image.fromarray(rng.integers(0, 255, (8, 8, 3), np.uint8)).save(tmp_path / "x" / part / f"{i:02d}.png")
+    return tmp_path / "x", y
+
+
+@pytest.mark.parametrize("file", ["{0}/metadata.csv", "{0}/metadata.jsonl", "{0}.csv", "{0}Labels.csv"])
+def test_tables_of_the_parts_of_a_split(split, recwarn, file):
+    """As data sets of images on Hugging Face have them, and competitions."""
+    folder, y = split
+    for part, of in y.items():
+        table = pd.DataFrame({"file_name": [f"{i:02d}.png" for i in range(len(of))], "y": of})[::-1]
+        path = folder / file.format(part)
+        table.to_csv(path, index=False) if path.suffix == ".csv" else table.to_json(path, orient="records", lines=True)
+    data = load_dataset(folder, label="y")
+    assert [str(each.message) for each in recwarn] == [] and data.split == "given"
+    assert data.y[data.train_index].tolist() == y["train"] and data.y[data.test_index].tolist() == y["test"]
+
+
+def test_paths_of_a_table_that_is_above_the_folder(split, tmp_path):
+    folder, y = split
+    names = [f"data/x/{part}/{i:02d}.png" for part in ("test", "train") for i in range(len(y[part]))]
+    pd.DataFrame({"file_name": names, "y": y["test"] + y["train"]}).to_csv(tmp_path / "all.csv", index=False)
+    assert load_dataset(folder, labels=tmp_path / "all.csv", label="y").y_train.tolist() == y["train"]
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("names", ["{0}", "{0:02d}.png"])
+def test_a_competition_has_no_labels_of_its_test_images(split, recwarn, capsys, given, names):
+    """So labeled ones are held out; the form to be filled in is no table of labels."""
+    folder, y = split
+    if names == "{0}":
+        for part in y:
+            for file in (folder / part).iterdir():
+                file.rename(file.with_name(f"{int(file.stem)}.png"))
+    table = pd.DataFrame({"id": [names.format(i) for i in range(20)], "y": y["train"]})
+    table.to_csv(folder / "trainLabels.csv", index=False)
+    table[:6].assign(y="c0").to_csv(folder / "sampleSubmission.csv", index=False)
+    load_dataset(folder)
+    assert f"--labels {folder / 'trainLabels.csv'} --label COLUMN" in str(recwarn.pop().message)
+    data = load_dataset(folder, label="y", **{"labels": folder / "trainLabels.csv"} if given else {})
+    assert "no image of its test folder has a label: a fifth of the labeled" in capsys.readouterr().err
+    assert data.split == "stratified" and sorted(data.y_test.tolist()) == ["c0", "c0", "c1", "c1"]
+    labels_of = dict(zip(data.row_names, data.y.tolist(), strict=True))
+    assert [of for name, of in sorted(labels_of.items(), key=lambda x: int(x[0].split("/")[1][:-4])) if of] == y[
+        "train"
+    ]
+    again = load_dataset(folder, schema=data.schema)
+    assert again.y.tolist() == data.y.tolist() and (again.test_index == data.test_index).all()

@@ -70,13 +70,45 @@ def find_table(names: Sequence[str], request: DataOptions, folder: Path | None, 
             found = table.reindex(rows).reset_index(drop=True)
             found.attrs["file"] = str(file)
             return found
-    return None
+    return _of_splits(names, [found for found in found_there if named[0] in found[1].columns], request)
+
+
+def _of_splits(names: Sequence[str], found_there: Sequence[tuple[Path, Any]], request: DataOptions) -> Any:
+    """The table of labels of tables that are of one part of the split each, by their names or folders (train.csv,
+    train/metadata.csv), in the order of the names, which are in folders of these parts; None if there is none."""
+    import pandas as pd
+
+    folders = np.array([name.split("/")[0] if "/" in name else "" for name in names])
+    parts, used = [], []
+    for file, table in found_there:
+        words = (_SPLIT.match(file.parent.name), _SPLIT.match(file.name))
+        split = next((each[0].lower() for each in words if each is not None), None)
+        own = [i for i, each in enumerate(folders) if split and each.lower().startswith(split)]
+        rows = _rows_of([names[i] for i in own], table, file, partly=request.labels is not None) if own else None
+        if rows is not None:
+            parts.append(table.reindex(rows).set_axis(own))
+            used.append(file)
+    if not parts or len(of_rows := pd.concat(parts)) > of_rows.index.nunique():
+        return None
+    if without := len(names) - len(of_rows):
+        first = one_line(names[min(set(range(len(names))) - set(of_rows.index))], 60)
+        warn(f"{name_list(used)}: no row of {pluralize(without, 'sample')} of {len(names):,}, such as {first}")
+    found = of_rows.reindex(range(len(names)))
+    found.attrs["file"] = str(used[0])
+    return found
+
+
+_SPLIT = re.compile("train|test|val", re.IGNORECASE)  # with which the names of the parts of a split begin
+_SUBMISSION = re.compile("sample_?submission", re.IGNORECASE)  # of a competition, whose labels are no labels
 
 
 def tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, Any]]:
     """The given table of labels, or those in the folder and below; columns that are not numbers are text."""
-    beside, below = ([] if folder is None else sorted(folder.glob(at)) for at in ("*.csv", "*/*.csv"))
-    found_there = beside + (below if len(below) <= FEW_TABLES else [])
+    beside, below = (
+        [] if folder is None else sorted([*folder.glob(f"{at}*.csv"), *folder.glob(f"{at}metadata.jsonl")])
+        for at in ("", "*/")
+    )
+    found_there = [each for each in beside if not is_submission(each)] + (below if len(below) <= FEW_TABLES else [])
     for file in found_there if request.labels is None else [request.labels]:
         try:
             table = read_table(file)
@@ -85,6 +117,11 @@ def tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, An
                 raise
             continue
         yield file, table
+
+
+def is_submission(file: Path) -> bool:
+    """Whether a table is a form of a competition, to be filled in, whose labels are those of no sample."""
+    return _SUBMISSION.match(file.name) is not None
 
 
 def read_table(file: Path) -> Any:
@@ -122,6 +159,11 @@ def forms(names: Sequence[str]) -> list[list[str]]:
     return [names, files, stems, [name.casefold() for name in stems]]
 
 
+def _tails(names: Sequence[str], depth: int) -> list[str]:
+    """Names with this number of folders at most, the last ones."""
+    return ["/".join(re.split(r"[/\\]", name.strip())[-depth - 1 :]) for name in names]
+
+
 FOLDED = 3  # of `forms`, in small letters
 
 
@@ -151,10 +193,12 @@ def _rows_of(
     `wanted` a name may have several rows, which agree in them."""
     best, least, repeated = None, (1 if partly else len(names)), None
     known_forms = [(i, known) for i, known in enumerate(forms(names)) if len(set(known)) == len(names)]
+    depth = max((name.count("/") for name in names), default=0)
     for column in table.columns:
         if table[column].dtype.kind in "fb" or least > len(names):  # 3.2 is no file 3
             continue
-        forms_of_keys = forms(table[column].map(str).tolist())[: 1 if table[column].dtype.kind in "iu" else None]
+        cells = table[column].map(str).tolist()
+        forms_of_keys = forms(cells)[:1] if table[column].dtype.kind in "iu" else [*forms(cells), _tails(cells, depth)]
         for j, keys in enumerate(forms_of_keys):
             row_of = dict(zip(keys[::-1], range(len(keys))[::-1], strict=True))  # the first of equal ones
             if (several := len(row_of) < len(keys)) and (wanted is None or column in wanted):

@@ -39,7 +39,8 @@ from viewsmith.data.image_files import (
     is_deep,
     stack_of,
 )
-from viewsmith.data.label_tables import check_named, column_of, table_of_names, table_options
+from viewsmith.data.label_tables import check_named, column_of, is_submission, table_of_names, table_options
+from viewsmith.data.labels import missing_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, by_ending, reader, reading
@@ -169,15 +170,25 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         refuse_folder(path, by_ending())
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
     if request.or_fitted("label") or request.or_fitted("groups"):  # their table is read
-        tables = [request.labels.resolve()] if request.labels else [file.resolve() for file in path.glob("*.csv")]
-        images.ignored = [entry for entry in images.ignored if entry.resolve() not in tables]
+        images.ignored = [
+            entry
+            for entry in images.ignored
+            if (entry.suffix not in (".csv", ".jsonl") or is_submission(entry))
+            if request.labels is None or entry.resolve() != request.labels.resolve()
+        ]
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
-        table = next((entry for entry in images.ignored if entry.suffix.lower() in TABLES), None)
+        some = [
+            entry
+            for entry in images.ignored
+            if entry.suffix.lower() in (*TABLES, ".jsonl") and not is_submission(entry)
+        ]
+        table = min(some, key=lambda entry: not entry.name.lower().startswith("train"), default=None)
         of_labels = table is not None and request.label is None and request.schema is None
+        way = f"--labels {table} " if table is not None and table.parent == path else ""  # others are found
         warn(
             f"{path}: {pluralize(len(names), 'entry that is not an image', 'entries that are not images')}, ignored: "
-            f"{name_list(names)}" + f"; a table of labels is given by --labels {table} --label COLUMN" * of_labels
+            f"{name_list(names)}" + f"; a table of labels is given by {way}--label COLUMN" * of_labels
         )
     if request.schema is None and len(set(images.labels)) == 1:
         images.labels = []  # a folder of one folder says nothing of its images
@@ -211,6 +222,12 @@ def _contents(
     of_channels = [file.path.name for file in files] if pattern else []
     table = table_of_names(names, request, path, of_channels) if wanted else None
     y, groups = _labels(path, labels, request, table)
+    if table is not None and y is not None and n_train is not None and missing_labels(y[n_train:]).all():
+        if request.schema is None:
+            say(
+                f"{path}: no image of its test folder has a label: a fifth of the labeled ones is held out in its place"
+            )
+        n_train = None
     if request.axes or request.channels or request.level or side or pattern or is_deep(all_files[kept[0]]):
         stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
