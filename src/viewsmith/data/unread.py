@@ -45,7 +45,8 @@ def named(name: str, kind: str = "") -> Format:
     """A format of the table `unread.toml`; `kind` stands in its code for KIND."""
     about = {"what": "", **_table()[name]}
     code = "; ".join(about["code"].splitlines()).replace("KIND", kind)
-    return Format(**{key: value for key, value in about.items() if key != "endings"} | {"code": code})
+    told = ("endings", "of", "beside")  # by what it is known
+    return Format(**{key: value for key, value in about.items() if key not in told} | {"code": code})
 
 
 @functools.cache
@@ -180,15 +181,32 @@ def _of_keypoints(path: Path) -> Format | None:
         return None
 
 
-def _refuse_cifar(folder: Path) -> None:
-    """Raise InputError for a folder of CIFAR as programs in C or Python read it, with the way on."""
-    if (folder / "data_batch_1.bin").is_file():
-        raise InputError(f"{folder} has the files of CIFAR-10 for C programs: {command(folder, named('cifar'))}")
+def _refuse_data_set(folder: Path) -> None:
+    """Raise InputError for a folder of a data set that one of its files tells, with the way on."""
+    for name, about in _table().items():
+        if name != "advice" and "of" in about and any(folder.glob(about["of"])):
+            raise InputError(f"{folder} has {about['what']}: {command(folder, named(name))}")
     if (folder / "batches.meta").is_file() or all((folder / name).is_file() for name in ("meta", "train", "test")):
         raise InputError(
             f"{folder} has pickles of CIFAR, which are never opened, because they can run code: give the version for C "
             "programs (cifar-10-batches-bin), or files of parquet or images"
         )
+
+
+def beside_images(folder: Path) -> str:
+    """What is said of the classes of images in files beside them, or of objects in them, with the line that makes
+    samples of these; empty if there are none."""
+    for name, about in _table().items():
+        if name == "advice" or "beside" not in about or not any(folder.glob(about["beside"])):
+            continue
+        form = named(name, named("objects").code)
+        objects = form.suffix == "_objects"
+        given = " --label label --groups image --split-groups" if objects else ""
+        line = command(folder, replace(form, options=given))
+        if not objects:
+            line = line.replace(", and give ", f", and give {folder} --labels ") + " --label label"
+        return f"; there is {form.what}: {line}" if not objects else f"; there are {form.what}, as samples: {line}"
+    return ""
 
 
 def _is_dicom(path: Path) -> bool:
@@ -334,7 +352,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
     """Raise InputError for a folder without images that has something else, with what to do about it; `read` has the
     endings of files that are read."""
     found: dict[str, list[Path]] = {}
-    _refuse_cifar(folder)
+    _refuse_data_set(folder)
     if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
         raise InputError(f"{folder} is a data set on disk without its files .arrow: copy it from its source again")
     for file in _files(folder):

@@ -45,7 +45,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, by_ending, reader, reading
 from viewsmith.data.tiles import check_several, tiled
-from viewsmith.data.unread import refuse_folder
+from viewsmith.data.unread import beside_images, refuse_folder
 from viewsmith.modalities.images.modality import Images
 
 Errors = Mapping[Path, Unreadable]  # of files that are left out
@@ -185,10 +185,11 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         ]
         table = min(some, key=lambda entry: not entry.name.lower().startswith("train"), default=None)
         of_labels = table is not None and request.label is None and request.schema is None
+        beside = beside_images(path) if request.schema is None and request.masks is None else ""
         way = f"--labels {table} " if table is not None and table.parent == path else ""  # others are found
         warn(
             f"{path}: {pluralize(len(names), 'entry that is not an image', 'entries that are not images')}, ignored: "
-            f"{name_list(names)}" + f"; a table of labels is given by {way}--label COLUMN" * of_labels
+            f"{name_list(names)}" + (f"; a table of labels is given by {way}--label COLUMN" if of_labels else beside)
         )
     if request.schema is None and len(set(images.labels)) == 1:
         images.labels = []  # a folder of one folder says nothing of its images
