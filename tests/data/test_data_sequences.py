@@ -73,3 +73,14 @@ def test_scores_of_headers_are_numbers(tmp_path, capsys, form, label):
     assert label is None or "the headers is a number (" in capsys.readouterr().err
     data = load_dataset(tmp_path / "a.fa", label=label)
     assert data.y.dtype.kind == "f" and data.y.tolist() == scores.tolist()
+
+
+def test_classes_and_groups_of_headers_that_look_like_numbers_stay_apart(tmp_path):
+    kinds = ["1.1", "1.10", "2.40", "3.30"] * 10
+    records = (f">s{i} fold={k} own={k}0\n{''.join(rng.choice(list('ACGT'), 30))}\n" for i, k in enumerate(kinds))
+    (tmp_path / "a.fa").write_text("".join(records))
+    data = load_dataset(tmp_path / "a.fa", label="fold", groups="own")
+    assert data.y.tolist() == kinds and data.groups.tolist() == [f"{kind}0" for kind in kinds]
+    (tmp_path / "b.fa").write_text((tmp_path / "a.fa").read_text().replace("1.10", "1.20"))
+    data = load_dataset(tmp_path / "b.fa", label="fold", target="class")
+    assert data.y.tolist() == [kind.replace("1.10", "1.20") for kind in kinds]

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -256,17 +256,20 @@ def _labels(headers: list[str], names: list[str], path: Path, request: DataOptio
     if request.labels is not None and (label is not None or groups is not None):
         table = table_of_names(names, request, None)
         return column_of(table, "label", request, str(path)), column_of(table, "groups", request, str(path))
-    of_groups = None if groups is None else _part(headers, groups, "groups", path, asked=request.groups is not None)
+    of_groups = None
+    if groups is not None and (found := _part(headers, groups, "groups", path, asked=request.groups is not None)):
+        of_groups = np.array([value or "" for value in found])
     if request.labels is not None:
         return _of_file(names, headers, path, request.labels), of_groups
     if label is not None:
-        return _part(headers, label, "label", path, asked=request.label is not None), of_groups
-    found = _fields(headers, "label")
+        found = _part(headers, label, "label", path, asked=request.label is not None)
+    else:
+        found = _fields(headers, "label")
     if any(found):
-        return _values(found), of_groups
-    if any(kinds):
+        return _values(found, request), of_groups
+    if label is None and any(kinds):
         return np.array(kinds), of_groups
-    if request.schema is None:
+    if label is None and request.schema is None:
         _say_parts(headers, path)
     return None, of_groups
 
@@ -276,29 +279,37 @@ def _parts(header: str) -> list[str]:
     return [part.strip() for part in header.split("|")] if "|" in header else header.split()
 
 
-def _values(found: Sequence[str | None]) -> np.ndarray:
-    """Values of headers as numbers if all are, of which some have a fraction; else as text; missing where none is."""
-    if all(_SCORE.fullmatch(value) for value in found if value) and any("." in value for value in found if value):
+def _values(found: Sequence[str | None], request: DataOptions) -> np.ndarray:
+    """Values of headers as numbers if all are, of which some have a fraction; as text if they are classes, such as 1.1
+    and 1.10, or others; missing where there is none."""
+    if request.target_or_fitted != "class" and _are_scores(found):
         return np.array([float(value or "nan") for value in found])
     return np.array([value or "" for value in found])
+
+
+def _are_scores(found: Iterable[str | None]) -> bool:
+    values = {value for value in found if value}
+    if not all(map(_SCORE.fullmatch, values)) or not any("." in value for value in values):
+        return False
+    return len(values) > FEW_VALUES or len(set(map(float, values))) == len(values)
 
 
 _SCORE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def _part(headers: list[str], name: str, option: str, path: Path, *, asked: bool) -> np.ndarray | None:
-    """The values of ``NAME=VALUE`` in headers, or the part with a number from 0 of each."""
+def _part(headers: list[str], name: str, option: str, path: Path, *, asked: bool) -> list[str | None]:
+    """The values of ``NAME=VALUE`` in headers, or the part with a number from 0 of each; none if no header has one."""
     found: list[str | None] = _fields(headers, re.escape(name))
     if not any(found) and name.isdecimal():
         found = [parts[int(name)] if int(name) < len(parts) else None for parts in map(_parts, headers)]
     if any(found):
-        return _values(found)
+        return found
     if asked:
         raise InputError(
             f"{path}: no header has {one_line(name, 40)}=VALUE, given as {option}; give a part of the headers by its "
             f"number from 0 ({name_list(_parts(headers[0]), 4)}), or a table (--labels FILE)"
         )
-    return None
+    return []
 
 
 FEW_VALUES, MANY_RECORDS = 20, 10
@@ -310,7 +321,7 @@ def _say_parts(headers: list[str], path: Path) -> None:
     for number in range(min(map(len, parts))):
         values = sorted({each[number] for each in parts})
         few = 1 < len(values) <= min(FEW_VALUES, len(headers) // MANY_RECORDS)
-        if few or (len(values) > FEW_VALUES and _values([each.split("=")[-1] for each in values]).dtype.kind == "f"):
+        if few or (len(values) > FEW_VALUES and _are_scores(each.split("=")[-1] for each in values)):
             keys = {value.partition("=")[0] for value in values if "=" in value}
             key = keys.pop() if len(keys) == 1 else number
             kind = f"one of {len(values)} values" if few else "a number"
