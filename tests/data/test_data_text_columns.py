@@ -56,7 +56,7 @@ def test_a_column_without_a_value_is_named(csv):
     assert "column b has no value" in message
 
 
-@pytest.mark.parametrize("first", ["0,2,3\n1,5,6\n", "1,2,3\n2,5,6\n", "x,2,3\ny,5,6\n"])
+@pytest.mark.parametrize("first", ["0,2,3\n1,5,6\n", "1,2,3\n2,5,6\n", "x,2,3\ny,5,6\n", "1,2,NA\n2,5,NA\n"])
 def test_a_field_that_the_header_does_not_name_is_refused(csv, first):
     """Row numbers would be taken for the names of rows, and the columns be shifted."""
     assert "rows have more fields than the header line has names (a, ...)" in refusal(

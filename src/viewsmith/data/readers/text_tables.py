@@ -562,11 +562,14 @@ def _text_table(
             # Further fields would be the names of the rows, or, without such, be left out.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = read_all(dtype=types, low_memory=False, na_values=_BLANK, index_col=False, **layout)
-    except pd.errors.ParserWarning as error:
+        more = _has_more_fields(read, layout, len(names))
+    except pd.errors.ParserWarning:
+        more = True
+    if more:
         raise InputError(
             f"{source_name}: rows have more fields than the header line has names ({one_line(names[0], 40)}, ...): "
             "name every column, and delete lines above the header"
-        ) from error
+        )
     warn_open_quotes(frame, source_name)
     label = request.or_fitted("label")
     if label in frame.columns and frame[label].isna().any():
@@ -575,6 +578,15 @@ def _text_table(
     if len(frame):
         _refuse_repeated_header(frame, source_name)
     return read_commas(frame, layout["sep"], {*as_text, str(request.label), str(request.groups)}, source_name)
+
+
+def _has_more_fields(read: Callable[..., pd.DataFrame], layout: dict[str, Any], width: int) -> bool:
+    """Whether the first row has a field beyond the header that says that nothing is there, as NA of a last column in a
+    table with names of rows; that of a separator at its end is empty."""
+    if "names" in layout:
+        return False
+    wider = layout | {"header": None, "names": range(width + 1), "nrows": 2}
+    return any(str(cell).strip() for cell in read(**wider, keep_default_na=False).iloc[1:, -1])
 
 
 def _check_header(names: list[str], separator: str, source_name: str, of_points: bool) -> None:
