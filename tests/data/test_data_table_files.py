@@ -134,6 +134,15 @@ def test_tables_of_stata(tmp_path, recwarn):
     assert any("only some values have labels, and all are read as numbers: age" in str(w.message) for w in recwarn)
 
 
+def test_columns_of_stata_of_which_one_has_a_label_twice(tmp_path):
+    kinds = {"smoker": pd.Categorical(["no", "yes"] * 10), "work": pd.Categorical(["other1", "other2"] * 10)}
+    pd.DataFrame(kinds | {"age": rng.normal(size=20)}).to_stata(tmp_path / "a.dta", write_index=False)
+    (tmp_path / "a.dta").write_bytes((tmp_path / "a.dta").read_bytes().replace(b"other2", b"other1"))
+    with pytest.warns(UserWarning, match="several values have the same label, and all are read as numbers: work"):
+        data = load_dataset(tmp_path / "a.dta", label="smoker")
+    assert data.y.tolist() == ["no", "yes"] * 10 and data.feature_names == ["work", "age"]
+
+
 def test_a_zero_of_sas_is_zero(tmp_path, monkeypatch):
     (tmp_path / "a.xpt").write_bytes(b"")
     frame = pd.DataFrame({"sex": [5.397605e-79, 1] * 9, "age": rng.normal(size=18)})

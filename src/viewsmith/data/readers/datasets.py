@@ -120,14 +120,28 @@ def read_stata(path: Path, request: DataOptions) -> FileContents:
     _check_file_size(path)
     with reading(str(path), "a table of Stata"):
         frame = pd.read_stata(path, convert_categoricals=False)
-        try:
-            named = pd.read_stata(path).select_dtypes("category")
-        except ValueError:  # two values of one label
-            named = frame[[]]
+        named, twice = _with_labels(path, frame.columns.tolist())
+    if twice:
+        warn(f"{path}: several values have the same label, and all are read as numbers: {name_list(twice)}")
     coded = [name for name in named if not all(isinstance(value, str) for value in named[name].cat.categories)]
     if coded:
         warn(f"{path}: only some values have labels, and all are read as numbers: {name_list(coded)}")
     return _rows(frame.assign(**named.drop(columns=coded).astype(object)), path, request)
+
+
+def _with_labels(path: Path, columns: list[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Columns of a table of Stata with the labels of their values, and those that have one label for several."""
+    twice: list[str] = []
+    while True:
+        try:
+            labeled = pd.read_stata(path, columns=[name for name in columns if name not in twice])
+        except ValueError as error:  # which names the first of them
+            found = [name for name in columns if f"labels for column {name} are not unique" in str(error)]
+            if not found:
+                raise
+            twice += found
+        else:
+            return labeled.select_dtypes("category"), twice
 
 
 @reader(
