@@ -404,7 +404,7 @@ def test_images_that_cannot_be_used_are_left_out_by_name(few, tmp_path):
     os.mkfifo(photos / "pipe.png")
     result = good("discover", photos, "--windows", 4, "--out", tmp_path / "out")
     (line,) = [line for line in result.err.splitlines() if "left out" in line]
-    names = [f"photos/{name}" for name in ("bmp.bmp", "bomb.png", "chunk.png", "gif.gif", "pipe.png", "short.png")]
+    names = ["bmp.bmp", "bomb.png", "chunk.png", "gif.gif", "pipe.png", "short.png"]
     assert f"7 files of 79 cannot be read as images, left out, so that no row is of them: {', '.join(names)}, " in line
 
 

@@ -91,7 +91,8 @@ def test_tables_and_splits_stay_with_their_rows(photos, hurt, tmp_path):
     (tmp_path / "split/test").mkdir(parents=True)
     (photos / "dog").rename(tmp_path / "split/test/dog")
     photos.rename(tmp_path / "split/train")
-    data, _ = read(tmp_path / "split")
+    data, said = read(tmp_path / "split")
+    assert "no row is of it: train/cat/00.png (" in said[-1]
     assert len(data.x_train) == 14 and len(data.x_test) == 15 and data.x_test[0, 0, 0, 0] == 15
 
 

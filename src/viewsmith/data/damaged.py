@@ -71,7 +71,7 @@ def read_each(files: Sequence[S], read: Callable[[S], T]) -> Iterator[T]:
         yield found
 
 
-def without_damaged(files: Sequence[Path], read: Callable[[Mapping[Path, Unreadable]], T], source_name: object) -> T:
+def without_damaged(files: Sequence[Path], read: Callable[[Mapping[Path, Unreadable]], T], source: Path) -> T:
     """What is read of a folder. `read` is given the files that are left out, none at first, and again whenever it
     raises `Damaged`; a warning names them. Raises InputError where they are more than a tenth."""
     left_out: dict[Path, Unreadable] = {}
@@ -86,20 +86,21 @@ def without_damaged(files: Sequence[Path], read: Callable[[Mapping[Path, Unreada
                 if len(files) == 1:
                     raise
                 raise InputError(
-                    f"{_all(left_out, len(files))}; more than a tenth of the files of {source_name} cannot be read: "
+                    f"{_all(left_out, len(files))}; more than a tenth of the files of {source} cannot be read: "
                     "copy them again from their source, or move them out"
                 ) from error
         else:
             if left_out:
                 first = one_line(next(iter(left_out.values())).reason, 120)
+                names = sorted(_short(file, source) for file in left_out)
                 warn(
-                    f"{source_name}: {pluralize(len(left_out), 'file')} of {len(files):,} cannot be read as "
+                    f"{source}: {pluralize(len(left_out), 'file')} of {len(files):,} cannot be read as "
                     f"{'an image' if len(left_out) == 1 else 'images'}, left out, so that no row is of "
-                    f"{'it' if len(left_out) == 1 else 'them'}: {name_list(sorted(map(_short, left_out)), LISTED)} "
+                    f"{'it' if len(left_out) == 1 else 'them'}: {name_list(names, LISTED)} "
                     f"({first})"
                 )
             return found
 
 
-def _short(file: Path) -> str:
-    return f"{file.parent.name}/{file.name}"
+def _short(file: Path, folder: Path) -> str:
+    return file.relative_to(folder).as_posix() if folder in file.parents else f"{file.parent.name}/{file.name}"
