@@ -543,6 +543,17 @@ def test_timm_gives_features_with_its_weights_and_pixels(discs, tmp_path, monkey
     assert float(given.search_.dense.maps.encoder.module.first.bias.detach()[0]) != 0.25
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_image_with_a_value_that_is_not_finite_is_named(discs, value):
+    x = discs[0].astype(np.float32)
+    x[7, 20, 20] = value
+    for given in (x, list(x)):
+        assert f"1 image of {len(x)} with missing (NaN) or infinite values (counted from 0): 7;" in refusal(
+            Discovery().fit, given
+        )
+
+
 def test_features_that_cannot_be_used(discs, tmp_path):
     x, _, _ = discs
     nothing = refusal(Discovery(features=str(tmp_path / "none")).fit, x)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, require, say
+from viewsmith.core.errors import InputError, name_list, pluralize, require, say
 from viewsmith.core.files import check_regular
 from viewsmith.core.rows import stamp
 from viewsmith.data.damaged import look_at_all, without_damaged
@@ -99,6 +99,11 @@ def as_images(X: Any) -> ImageList:
             raise InputError(f"sample {i} is {given}, {expected}")
         if image.dtype != images[0].dtype:
             raise InputError(f"sample {i} is {given}, and the first one {images[0].dtype}: expected one depth")
+    if wrong := [i for i, image in enumerate(images) if image.dtype.kind == "f" and not np.isfinite(image).all()]:
+        raise InputError(
+            f"{pluralize(len(wrong), 'image')} of {len(images):,} with missing (NaN) or infinite values (counted from "
+            f"0): {name_list(wrong)}; leave them out, or fill the values"
+        )
     if not images:
         raise InputError(f"the data are of type {type(X).__name__} without images, {expected}")
     found = sorted({image.shape[2] if image.ndim == 3 else 1 for image in images})

@@ -245,8 +245,7 @@ class ImageSearch(Search):
         """Some of the reduced images in batches, whose values are checked."""
         for batch in self._batches(images, rows[:: max(1, len(rows) // RANGED)]):
             if not np.isfinite(batch).all():
-                count = int((~np.isfinite(batch)).sum())
-                raise InputError(f"images have {count:,} values that are missing (NaN) or infinite: leave them out")
+                raise InputError("some images have values that are missing (NaN) or infinite: leave them out")
             yield batch
 
     def _solutions(self, images: ImageList) -> list[image_parts.Part]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, row_blocks
 from viewsmith.modalities.base import Modality, SampleType, Transformation
-from viewsmith.modalities.checks import LONG, check_finite, check_numbers, in_pieces, warn_lost_digits
+from viewsmith.modalities.checks import LONG, check_numbers, in_pieces, warn_lost_digits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,7 +103,14 @@ def recording_rows(X: Any, source_name: str = "the data", points: int | None = N
     check_recordings(rows, source_name)
     names = [f"channel {number}" for number in range(rows.shape[1])]
     values = rows.transpose(0, 2, 1).reshape(-1, rows.shape[1])
-    check_finite(values, names, "median", source_name)
+    with np.errstate(over="ignore"):
+        infinite = np.isinf(rows.astype(np.float32, copy=False)).sum(axis=(1, 2))
+    if infinite.any():
+        raise InputError(
+            f"{source_name}: {pluralize(int(infinite.sum()), 'infinite value')} (beyond 3.4e38) in "
+            f"{pluralize(np.count_nonzero(infinite), 'recording')} of {len(rows):,} (counted from 0): "
+            f"{name_list(np.flatnonzero(infinite).tolist())}; leave these out, or make the values NaN, which is masked"
+        )
     if rows.dtype.kind == "f" and (empty := np.isnan(rows).all(axis=(1, 2))).any():
         first = int(empty.argmax())
         raise InputError(
