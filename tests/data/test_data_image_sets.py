@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.io
 from PIL import Image
-from test_data_unread import follow
+from test_data_unread import advised, follow
 
 from refusals import refusal
 from viewsmith.data import load_dataset
@@ -152,3 +152,77 @@ def test_frames_of_microscopes_and_detectors(tmp_path, monkeypatch):
         said = said.replace(f"{package} 'vie", "'vie").replace(" --tile 128", "")
         assert len(follow(said, tmp_path, monkeypatch, tile=8, overlap=0).x) == 9
         np.testing.assert_array_equal(tifffile.imread(tmp_path / "a.tif").squeeze(), frame)
+
+
+def test_frames_with_the_ending_of_recordings(tmp_path, monkeypatch):
+    """Of ESRF, whose header is a text in braces."""
+    import sys
+
+    pytest.importorskip("tifffile")
+    frame = rng.normal(size=(24, 24)).astype("float32")
+    monkeypatch.setitem(sys.modules, "fabio", SimpleNamespace(open=lambda _: SimpleNamespace(data=frame)))
+    (tmp_path / "set").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "set" / f"{name}.edf").write_bytes(b"{\nHeaderID = EH:000001:000000:000000 ;\n}\n")
+    assert "a.edf is a frame of a detector" in refusal(load_dataset, tmp_path / "set" / "a.edf")
+    said = refusal(load_dataset, tmp_path / "set").replace("fabio 'vie", "'vie")
+    np.testing.assert_array_equal(follow(said, tmp_path, monkeypatch).x, [frame[..., None]] * 2)
+
+
+def test_pixels_in_the_cells_of_a_column(tmp_path, capsys, recwarn):
+    """As in FER2013, whose column of the split is not read."""
+    gray = rng.integers(0, 256, (20, 8, 8))
+    lines = [f"{i % 2},{' '.join(map(str, x.ravel()))},Training" for i, x in enumerate(gray)]
+    (tmp_path / "x.csv").write_text("\n".join(["emotion,pixels,Usage", *lines]) + "\n")
+    data = load_dataset(tmp_path / "x.csv", label="emotion", modality="images")
+    np.testing.assert_array_equal(data.x, gray)
+    assert data.y.tolist() == [0, 1] * 10 and "not used: Usage" in capsys.readouterr().err
+    load_dataset(tmp_path / "x.csv", label="emotion")
+    assert "square images: --modality images" in str(recwarn.pop().message)
+    (tmp_path / "x.csv").write_text(f"i,pixels\n0,[{' 1' * 64}]\n1,[1 2 3 4]\n")
+    assert "has 4 to 64 numbers in a cell" in refusal(load_dataset, tmp_path / "x.csv", modality="images")
+
+
+def test_folders_of_a_split_whose_names_have_more(tmp_path):
+    """As of ISIC: they would be two classes."""
+    for name in ("ISIC_2019_Training_Input", "ISIC_2019_Test_Input"):
+        saved(tmp_path / "set" / name)
+    data = load_dataset(tmp_path / "set")
+    assert data.y is None and data.split == "given" and data.row_names[0].startswith("ISIC_2019_Training")
+
+
+def test_a_column_for_each_class(tmp_path, monkeypatch):
+    """As of ISIC: the line makes one column of them."""
+    folder = saved(tmp_path / "set")
+    lines = [f"{i:02d},{','.join(str(float(y == kind)) for kind in range(3))}" for i, y in enumerate(Y)]
+    (tmp_path / "truth.csv").write_text("\n".join(["image,a,b,c", *lines]) + "\n")
+    said = refusal(load_dataset, folder, labels=tmp_path / "truth.csv")
+    assert said.endswith("and give --labels truth_classes.csv --label label")
+    monkeypatch.chdir(tmp_path)
+    exec(advised(said.replace("give --labels ", "give "))[1], {"__name__": "line"})
+    assert load_dataset(folder, labels=tmp_path / "truth_classes.csv", label="label").y.tolist() == ["a", "b", "c"] * 4
+
+
+def test_moments_of_images_are_channels(tmp_path):
+    x = rng.integers(0, 9000, (6, 4, 8, 8, 2)).astype("uint16")
+    np.savez(tmp_path / "x.npz", X=x)
+    line = refusal(load_dataset, tmp_path / "x.npz").split("these are channels: ")[1]
+    n, h, w = 6, 8, 8
+    np.savez(tmp_path / "y.npz", X=eval(line, {"X": x, "n": n, "H": h, "W": w}))
+    assert load_dataset(tmp_path / "y.npz").x.shape == (6, 8, 8, 8)
+
+
+def test_bands_of_satellites_are_channels(tmp_path, capsys):
+    """Not samples, as each of them is a file; folders of one image each are no classes."""
+    tifffile = pytest.importorskip("tifffile")
+    for place in ("set/{}", "flat"):
+        for i in range(12):
+            folder = tmp_path / place.format(i)
+            folder.mkdir(parents=True, exist_ok=True)
+            for band in ("B02", "B8A"):
+                tifffile.imwrite(folder / f"p{i}_{band}.tif", rng.integers(0, 9000, (8, 8)).astype("u2"))
+    load_dataset(tmp_path / "flat")
+    assert "if _B02, _B8A are channels of an image: --channel-files '{name}_B{channel}.tif'" in capsys.readouterr().err
+    for place in ("set", "flat"):
+        data = load_dataset(tmp_path / place, channel_files="{name}_B{channel}.tif")
+        assert data.x.shape == (12, 8, 8, 2) and data.y is None

@@ -311,8 +311,12 @@ def channels_joined(
 
 def channels_hint(names: Sequence[str]) -> str:
     """What a line about images of one channel adds if their names say that each channel is a file of its own."""
-    # _w1.tif, -ch1sk1fk1fl1.tiff, _DNA.tif
-    forms = (r"(.+[_-](?i:w|c|ch|channel|d))(\d+)((?!\d)[\w.]+)", r"(.+[_-])([A-Za-z]+)(\.[\w.]+)")
+    # _w1.tif, -ch1sk1fk1fl1.tiff, _B02.tif or _B8A.tif of satellites, _DNA.tif
+    forms = (
+        r"(.+[_-](?i:w|c|ch|channel|d))(\d+)((?!\d)[\w.]+)",
+        r"(.+[_-]B)(\d\w)(\.[\w.]+)",
+        r"(.+[_-])([A-Za-z]+)(\.[\w.]+)",
+    )
     found = [next(filter(None, (re.fullmatch(form, name) for form in forms)), None) for name in names]
     of: dict[str, set[str]] = {}
     for each in found:

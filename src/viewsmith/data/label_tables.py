@@ -13,6 +13,7 @@ from viewsmith.core.errors import InputError, name_list, one_line, pluralize, qu
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import reading
 from viewsmith.data.text_lines import lines_of_text
+from viewsmith.data.unread import Format, command
 from viewsmith.modalities.dna.letters import NUCLEOTIDES
 
 FEW_TABLES = 20  # in the folders of a folder, among which one of labels is looked for: more are data
@@ -342,8 +343,33 @@ def check_named(request: DataOptions) -> None:
     if request.labels is None or request.schema is not None or not request.labels.is_file():
         return
     if request.label is None and request.groups is None:
-        columns = " or ".join(one_line(name, 40) for name in read_table(request.labels).columns[:8])
-        raise InputError(f"labels={request.labels} has no effect without the column of the labels: --label {columns}")
+        table = read_table(request.labels)
+        columns = " or ".join(one_line(name, 40) for name in table.columns[:8])
+        raise InputError(
+            f"labels={request.labels} has no effect without the column of the labels: --label {columns}"
+            f"{_of_indicators(table, request.labels)}"
+        )
+
+
+_CLASSES = Format(
+    "a table with a column for each class",
+    "import pandas as pd; x = pd.read_csv({path}, dtype=str); "
+    "x.set_index(x.columns[0]).astype(float).idxmax(axis=1).to_csv({out}, header=['label'])",
+    suffix="_classes.csv",
+    options=" --label label",
+)
+
+
+def _of_indicators(table: Any, file: Path) -> str:
+    """The line that makes one column of those of a table that has a column for each class, with 1 in that of a row;
+    empty for others."""
+    x = table.iloc[:, 1:]
+    if x.shape[1] < 2 or file.suffix != ".csv" or not all(dtype.kind in "iufb" for dtype in x.dtypes):
+        return ""
+    if not (x.isin([0, 1]).all(axis=None) and (x.sum(axis=1) == 1).all()):
+        return ""
+    line = command(file, _CLASSES).replace(", and give ", ", and give --labels ")
+    return f"; each row has 1 in the column of its class: {line}"
 
 
 def table_options(request: DataOptions) -> dict[str, Any]:

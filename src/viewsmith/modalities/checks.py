@@ -97,6 +97,8 @@ def check_array(x: AnyRows, source_name: str = "the data") -> None:
     if x.ndim > 4:
         raise InputError(
             f"{source_name} has {x.ndim} dimensions, shape {x.shape}; expected 2 (vectors, DNA), 3 or 4 (images)"
+            + "; of moments (n, time, H, W, C) these are channels: X.transpose(0, 2, 3, 1, 4).reshape(n, H, W, -1)"
+            * (x.ndim == 5)
         )
     if len(x) == 0:
         raise InputError(f"{source_name} has no rows: 0 sample(s) (shape={x.shape}) while a minimum of 1 is required")

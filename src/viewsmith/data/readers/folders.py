@@ -126,6 +126,7 @@ def _digest(source: Path, files: list[Path]) -> str:
 READ = (*SUFFIXES, *ARRAYS)  # endings of the files of images in folders
 #: Training and Testing, train2017 and val2017, train_set: folders of a split as train, test and val.
 SPLITS = re.compile(r"^(train|test|val|valid)(?:ing|idation)?(?:[ _-]?(?:set|data|images|\d{4}))?$")
+PART = re.compile(r"(.+[_ -])(train|test|val|valid)(?:ing|idation)?([_ -].*)?")  # ISIC_2019_Training_Input
 _LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*.png, or FOLDER/*.png"
 
 
@@ -213,6 +214,8 @@ def _contents(
         kept = [i for i, file in enumerate(all_files) if file not in left_out]
         files, names = [all_files[i] for i in kept], [names[i] for i in kept]
     labels = [labels[i] for i in kept] if labels else []
+    if pattern and len(set(labels)) == len(labels):
+        labels = []  # a folder for the channels of each image is no class
     n_train = None if n_train is None else sum(i < n_train for i in kept)
     if request.schema is None and not side:
         if not pattern:
@@ -407,6 +410,9 @@ def _split_folders(root: Path) -> dict[str, Path]:
     with images, is a class."""
     inner = _entries(root)[1]
     found = {folder.name.lower(): folder for folder in inner}
+    of_parts = {name: each for name in found if (each := PART.fullmatch(name)) is not None}
+    if len(found) > 1 and len(of_parts) == len(found) and len({(e[1], e[3]) for e in of_parts.values()}) == 1:
+        return {each[2]: found[name] for name, each in of_parts.items()}
     named = {name: key for name in found if (key := SPLITS.sub(r"\1", name)) not in found}
     verbs, others = named.keys() & {"training", "testing"}, [*filterfalse(SPLITS.match, found)]
     if all(any(_entries(found[name])[0] for name in names) for names in (verbs, others)):

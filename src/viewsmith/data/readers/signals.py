@@ -26,6 +26,7 @@ from viewsmith.data.recordings import (
     samples_of,
     stay_on_disk,
 )
+from viewsmith.data.unread import command, named
 
 of_signals = partial(reader, modality="series", options=OPTIONS, extra="signals")
 SOUND, EDF = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
@@ -123,12 +124,26 @@ def _check_silent_or_clipped(recordings: list[Recording], request: DataOptions, 
 )
 def read_edf(path: Path, request: DataOptions) -> FileContents:
     """Signals as recordings (n, channels, time) in physical units; annotations are no channels."""
+    _refuse_frames(path)
     require("edfio", "signals", "reading EDF and BDF files")
     wanted = request.channels or (request.schema or {}).get("signal", {}).get("channels")
     noted = request.or_fitted("label") == ANNOTATIONS
     notes = {} if path.is_file() else _notes(path, request)
     header = partial(_edf, wanted=wanted, notes=notes, noted=noted, told=set())
     return _samples(path, request, EDF, "an EDF or BDF file", header, parts=lambda file: notes.get(file, ()))
+
+
+def _refuse_frames(path: Path) -> None:
+    """Raise InputError for frames of a detector of X-rays, which have the same ending as recordings, with the line that
+    converts them."""
+    first = path if path.is_file() else next(file for file, _ in files_of(path, EDF)[0])
+    with first.open("rb") as file:
+        if file.read(1) != b"{":
+            return
+    form = named("frames")
+    raise InputError(
+        f"{first} is {form.what}: {command(path, replace(form, code=form.code.replace('{suffix}', first.suffix)))}"
+    )
 
 
 def _notes(folder: Path, request: DataOptions) -> dict[Path, list[Path]]:

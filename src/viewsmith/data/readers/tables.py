@@ -38,7 +38,7 @@ from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, as_pixels
 from viewsmith.modalities.tables.encoder import fit_table
-from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
+from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain, numbers_in
 from viewsmith.modalities.vectors.counts import (
     are_counts,
     features_in_rows,
@@ -360,6 +360,7 @@ def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str, *, o
 def _pixel_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """Columns of numbers, one for each pixel, as square gray images, as in tables of MNIST."""
     others = {request.or_fitted("label"), request.or_fitted("groups"), *request.drop}
+    frame = _apart(frame, others, source_name)
     pixels = [name for name in frame.columns if name not in others]
     n = len(pixels)
     if frames.no_numbers(frame, pixels) or math.isqrt(n) ** 2 != n or n < SMALLEST_SIDE**2:
@@ -372,6 +373,24 @@ def _pixel_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> 
     found = table_rows(frame, dataclasses.replace(request, modality=None, strict=True), source_name)
     x = as_pixels(np.asarray(found.x)).reshape(len(found.x), math.isqrt(n), -1)
     return dataclasses.replace(found, x=x, names=None, modality="images")
+
+
+def _apart(frame: pd.DataFrame, others: Collection[str | None], source_name: str) -> pd.DataFrame:
+    """A table with a column for each number, and the `others`, of one whose only column of lists has the pixels of an
+    image in each cell, as of FER2013."""
+    lists = [name for name in frame.columns if name not in others and numbers_in(frame[name]) is not None]
+    if len(lists) != 1:
+        return frame
+    numbers = [re.sub(r"[^\d.eE+-]+", " ", str(cell)).split() for cell in frame[lists[0]]]
+    if len(counts := {len(each) for each in numbers}) > 1:
+        raise InputError(
+            f"{source_name}: column {one_line(lists[0], 40)} has {min(counts):,} to {max(counts):,} numbers in a cell; "
+            "expected as many in each, the pixels of a square"
+        )
+    if left := [name for name in frame.columns if name not in (lists[0], *others)]:
+        say(f"{source_name}: the pixels are those of {one_line(lists[0], 40)}; not used: {name_list(left)}")
+    pixels = pd.DataFrame(np.array(numbers, np.float32), index=frame.index).add_prefix("pixel")
+    return frame[[name for name in frame.columns if name in others]].join(pixels)
 
 
 def _say_pixels(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:

@@ -251,7 +251,7 @@ def warn_lists(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str) 
     said = f"column {name} has lists of {n} numbers, and is"
     if len(counts) > 1:
         said = f"columns {name_list(list(counts), 1)} have lists of {n} numbers, and are"
-    way = f"X=np.array({lists}, float)), and give x.npz (images: .reshape(-1, H, W).astype(np.uint8))"
+    way = f"X=np.array({lists}, float)), and give x.npz (square images: --modality images)"
     if fewest < most:
         way = f"X=pd.DataFrame({lists}).to_numpy(float)[:, None]), and give x.npz --modality series"
     warn(f"{source_name}: {said} {outcome(roles[first])[0]}: to use them, np.savez('x.npz', {way}")
