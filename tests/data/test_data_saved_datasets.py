@@ -136,6 +136,14 @@ def test_folders_of_parts_are_columns(tmp_path):
     np.testing.assert_allclose(data.x[10:], first[["a", "b", "label", "year"]], rtol=1e-6)
 
 
+def test_folders_of_parquet_whose_files_have_the_column_too(tmp_path):
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        table = numbers(20).to_pandas().assign(year=np.int64(year))
+        table.to_parquet(tmp_path / f"year={year}/1.parquet", index=False)
+    assert load_dataset(tmp_path, label="year").y.tolist() == [2020] * 20 + [2021] * 20
+
+
 def test_a_delta_table_has_files_of_earlier_versions_too(tmp_path):
     numbers(9).to_pandas().to_parquet(tmp_path / "part-0.parquet")
     (tmp_path / "_delta_log").mkdir()

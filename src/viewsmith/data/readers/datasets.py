@@ -422,7 +422,10 @@ def _parquet(path: Path) -> tuple[list[Any], dict[str, Any]]:
     used = [""] if set(of) == {""} else _used(list(of), path, files[0])
     _check_sizes([file for name in used for file in of[name]], path)
     base = str(path.parent if path.is_file() else path)
-    of_folders = {"partitioning": dataset.HivePartitioning.discover(), "partition_base_dir": base}  # site=a/1.parquet
+    folders = {part.partition("=")[0] for file in files for part in file.relative_to(base).parts[:-1] if "=" in part}
+    of_folders: dict[str, Any] = {}  # as site=a/1.parquet, unless files have the column, too
+    if folders.isdisjoint(names):
+        of_folders = {"partitioning": dataset.HivePartitioning.discover(), "partition_base_dir": base}
     tables = [dataset.dataset([*map(str, of[name])], format="parquet", **of_folders).to_table() for name in used]
     return tables, _features(schemas[files[0]])
 
