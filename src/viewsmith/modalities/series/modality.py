@@ -108,7 +108,7 @@ def recording_rows(X: Any, source_name: str = "the data", points: int | None = N
     if infinite.any():
         raise InputError(
             f"{source_name}: {pluralize(int(infinite.sum()), 'infinite value')} (beyond 3.4e38) in "
-            f"{pluralize(np.count_nonzero(infinite), 'recording')} of {len(rows):,} (counted from 0): "
+            f"{pluralize(int(np.count_nonzero(infinite)), 'recording')} of {len(rows):,} (counted from 0): "
             f"{name_list(np.flatnonzero(infinite).tolist())}; leave these out, or make the values NaN, which is masked"
         )
     if rows.dtype.kind == "f" and (empty := np.isnan(rows).all(axis=(1, 2))).any():
