@@ -284,9 +284,9 @@ def test_recordings_with_missing_values_are_masked(name, tmp_path):
     good("discover", tmp_path / name, "--modality", "series", "--out", tmp_path / "out")
     assert len(pd.read_csv(tmp_path / "out" / "parts.csv")) > 25
     x[3, 6] = np.inf
-    np.save(tmp_path / "inf.npy", x)
+    np.save(tmp_path / "inf.npy", np.stack([x, x], 1))
     result = call("discover", tmp_path / "inf.npy", "--modality", "series", "--out", tmp_path / "no")
-    assert result.refused("1 infinite value (beyond 3.4e38) in 1 recording of", ": 3; leave these out, or make")
+    assert result.refused("2 infinite values (beyond 3.4e38) in 1 recording of", ": 3; leave these out, or make")
     assert not (tmp_path / "no").exists()
 
 
