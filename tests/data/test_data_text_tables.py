@@ -6,9 +6,9 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data import load_dataset
+from viewsmith.data.headers import has_header
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers import text_tables
-from viewsmith.data.readers.text_tables import has_header
 from viewsmith.data.text_lines import has_decimal_commas
 
 VALUES = "5.1,3.5,1.4,0.2,setosa\n7.0,3.2,4.7,1.4,versicolor\n4.9,3.0,1.4,0.2,setosa\n6.4,3.2,4.5,1.5,versicolor\n"

@@ -16,6 +16,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, say, warn
 from viewsmith.core.progress import TOLD, with_progress
+from viewsmith.data.headers import DECIMAL_COMMA, LOOKED_AT, has_header, numbers_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
 from viewsmith.data.readers import tables
@@ -26,29 +27,12 @@ from viewsmith.data.unread import fixed_width_way, refuse
 from viewsmith.modalities import frames
 from viewsmith.modalities.tables.columns import Category, Text
 
-# Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
-# separator; and numbers with commas between thousands.
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-
-
-_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3}){1,5}(\.\d+)?\s*")  # more are a list
-
-
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3}){1,5}(\.\d+)?\s*")  # numbers with commas; more are a list
 _PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
-
-
-_DECIMAL = re.compile(f"{_DECIMAL_COMMA.pattern}|{_PLAIN.pattern}")
-
-
+_DECIMAL = re.compile(f"{DECIMAL_COMMA.pattern}|{_PLAIN.pattern}")
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
-
-
 _BLANK = [" " * n for n in range(1, 9)]  # cells of spaces alone are empty
-
-
 _NEARLY = 0.9  # of the cells are numbers: the others are named later
-
-
 _LARGE = "save it as .parquet, of which a part at a time is read"
 
 
@@ -106,7 +90,7 @@ def find_separator(names: list[str], separator: str) -> str:
 
 def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], source_name: str) -> pd.DataFrame:
     """Read commas in numbers, before decimals or between thousands, of columns that have hardly anything else."""
-    pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (_DECIMAL_COMMA, ".", "decimals")
+    pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (DECIMAL_COMMA, ".", "decimals")
     changed = {}
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):  # a column alone takes long, if there are many
         if name in leave or not (dtype.kind == "O" and (dtype.name == "object" or pd.api.types.is_string_dtype(dtype))):
@@ -233,66 +217,6 @@ def _refuse_repeated_header(frame: pd.DataFrame, source_name: str) -> None:
                 f"{source_name}: row {row + 1:,} (counted from 1, without the header) repeats the header, as in files "
                 "that were joined: delete such lines"
             )
-
-
-#: Cells of missing values that are no names of columns.
-_MISSING = ("NA", "NaN", "nan", "null", "?")
-LOOKED_AT = 50  # first lines
-
-
-def has_header(lines: pd.DataFrame) -> bool:
-    """Whether the first of some lines, (lines, columns) of texts, has names rather than values.
-
-    It has values if it has numbers in every column in which the other lines have numbers, at least two, which are not
-    in order, as wavelengths or times are, nor all different and far from those below them; or if another line has one
-    of its texts, as classes do. Of up to four numbers the order tells nothing where they are near those below them. A
-    single column has values if all are numbers. Of up to three columns of texts and one of a few numbers or words, as
-    names and sequences with their class, the first line has values if its class is one of these, and its texts are not
-    shorter than all others.
-    """
-    first, rest = lines.iloc[0], lines.iloc[1:]
-    if 2 <= lines.shape[1] <= 4 and len(rest) >= 6 and _numbers(first).notna().sum() < 2:
-        for kind in lines.columns:
-            texts = [name for name in lines.columns if name != kind]
-            few = first[kind] in set(rest[kind]) - {""} and rest[kind].nunique() <= len(rest) / 2
-            long = all(rest[text].str.len().min() <= len(first[text]) for text in texts)
-            if few and long and all(_numbers(lines[text]).isna().all() for text in texts):
-                return False
-    if lines.shape[1] == 1 or _numbers(first).notna().sum() < 2:
-        return bool(lines.shape[1] > 1 or _numbers(lines[0]).isna().any())
-    numbers = [name for name in lines.columns if _numbers(rest[name][~_missing(rest[name])]).notna().all()]
-    found, none = _numbers(first[numbers]), _missing(first[numbers])
-    if (found.isna() & ~none).any() or found.notna().sum() < 2 or (first.iloc[0] == "" and lines.columns[0] in numbers):
-        return True
-    near = [_is_near(found[name], _numbers(rest[name])) for name in numbers[:200] if not none[name]]
-    several = len(rest) >= 6 and len(near) >= 4
-    if several and sum(near) < len(near) / 2 and found.dropna().is_unique:  # as numbers of kinds of bacteria
-        return True
-    steps = np.diff(found.dropna())
-    ordered = bool((steps > 0).all() or (steps < 0).all())
-    if found.notna().sum() <= 4 and len(rest) >= 3 and (np.abs(steps) != 1).any():  # columns may be named 1, 2, 3
-        ordered = ordered and not all(near)
-    return ordered and not any(first[name] in set(rest[name]) for name in lines.columns if name not in numbers)
-
-
-def _is_near(number: float, others: pd.Series) -> bool:
-    """Whether a number is within the range of others, or two of their steps beside it."""
-    if others.isna().all():
-        return False
-    beside = 2 * others.diff().abs().median()
-    return bool(others.min() - beside <= number <= others.max() + beside)
-
-
-def _numbers(cells: pd.Series) -> pd.Series:
-    """Numbers, also those with a comma before decimals, and NaN for other cells."""
-    if any("," in str(cell) for cell in cells):
-        points = [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(str(cell)) else cell for cell in cells]
-        cells = pd.Series(points, cells.index, dtype=object)
-    return pd.to_numeric(cells, errors="coerce")
-
-
-def _missing(cells: pd.Series) -> pd.Series:
-    return cells.isin(["", *_MISSING])
 
 
 # Decorators are applied from the last one on, which is the first one of lists.
@@ -468,7 +392,7 @@ def _titles(lines: list[str], separator: str, request: DataOptions, source_name:
         return 0
     above = tables.lines_above([sum(cell.strip() != "" for cell in row) for row in cells])
     first = next((row for row in cells[:above] if any(row)), ["0"])
-    if _numbers(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
+    if numbers_of(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
         return 0
     if request.schema is None:
         tables.say_above(above, first[0], source_name)
