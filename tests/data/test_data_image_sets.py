@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.io
+from advised_lines import advised, follow
 from PIL import Image
-from test_data_unread import advised, follow
 
 from refusals import refusal
 from viewsmith.data import load_dataset

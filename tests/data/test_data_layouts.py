@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from test_data_unread import advised
+from advised_lines import advised
 
 from refusals import refusal
 from viewsmith.data import load_dataset

@@ -5,7 +5,7 @@ import importlib.util
 import numpy as np
 import pandas as pd
 import pytest
-from test_data_unread import follow
+from advised_lines import follow
 
 from refusals import refusal
 from viewsmith.data import load_dataset

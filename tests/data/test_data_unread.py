@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.io
+from advised_lines import LINE, advised, follow
 from PIL import Image
 from safetensors.numpy import save_file
 
@@ -21,26 +21,6 @@ from viewsmith.data import load_dataset, unread
 from viewsmith.data.reading import by_ending
 
 rng = np.random.default_rng(0)
-LINE = re.compile(r'(?:pip install (.+?), then )?(python -c ".*"), and give (\S+)((?: --\S+ \S+)*)')
-
-
-def advised(message):
-    """Packages, code as Python gets it from a shell, and the arguments that follow, of a message of one line."""
-    packages, line, out, options = LINE.search(message).groups()
-    python, flag, code = shlex.split(line)
-    assert (python, flag) == ("python", "-c") and len(message.splitlines()) == 1
-    given = options.replace("--", "").split()
-    return packages, code, out, dict(zip(given[::2], given[1::2], strict=True))
-
-
-def follow(message, folder, monkeypatch, **more):
-    """Run the line of a message in a folder, and read what it has written."""
-    packages, code, out, options = advised(message)
-    assert packages in (None, "'viewsmith[omics]'", "'viewsmith[microscopy]'", "nibabel")  # what the tests have
-    monkeypatch.chdir(folder)
-    exec(code, {"__name__": "line"})
-    rate = {"rate": float(options.pop("rate"))} if "rate" in options else {}
-    return load_dataset(out, **options, **rate, **more)
 
 
 def test_what_is_read_is_not_refused():
@@ -400,72 +380,6 @@ def test_damaged_files_are_named_all_the_same(tmp_path):
 # --- counts with genes in rows
 
 
-def counts(cells=60, genes=80):
-    levels = np.exp(rng.normal(-2, 1.5, genes))
-    x = rng.poisson(levels * np.exp(rng.normal(0, 0.2, (cells, 1))))
-    x[0] += 1  # no gene is constant
-    return x
-
-
-def gene_table(x, names="ENSG"):
-    cells = ["".join(rng.choice(list("ACGT"), 14)) + "-1" for _ in x]
-    genes = [f"ENSG{i:011d}" if names == "ENSG" else f"G{i}" for i in range(x.shape[1])]
-    return pd.DataFrame(x.T, index=genes, columns=cells if names == "ENSG" else [f"c{i}" for i in range(len(x))])
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
-def test_a_table_with_genes_in_rows_is_refused(tmp_path, monkeypatch, suffix):
-    x, path = counts(), tmp_path / f"t{suffix}"
-    frame = gene_table(x).rename_axis("gene").reset_index()
-    if suffix == ".parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
-    message = refusal(load_dataset, path)
-    assert "rows are genes" in message
-    data = follow(message, tmp_path, monkeypatch)
-    assert data.x.shape == x.shape
-    np.testing.assert_allclose(data.x, np.log1p(x / x.sum(1, keepdims=True) * 1e4), rtol=1e-5)
-    assert load_dataset(path, drop=["gene"]).x.shape == x.T.shape
-
-
-def test_totals_that_look_like_those_of_genes_are_a_warning(tmp_path, recwarn):
-    gene_table(counts(), "G").rename_axis("name").to_csv(tmp_path / "t.csv")
-    assert len(load_dataset(tmp_path / "t.csv").x) == 80
-    assert any("rows may be genes" in str(w.message) for w in recwarn)
-    recwarn.clear()
-    gene_table(counts(), "G").T.rename_axis("name").to_csv(tmp_path / "t.csv")
-    assert len(load_dataset(tmp_path / "t.csv").x) == 60
-    assert not any("genes" in str(w.message) for w in recwarn)
-
-
-def test_values_of_genes_in_rows_that_are_no_counts_are_a_warning(tmp_path, monkeypatch, recwarn):
-    x = rng.gamma(1, 10, (12, 80))
-    gene_table(x).to_csv(tmp_path / "t.csv")
-    assert load_dataset(tmp_path / "t.csv").x.shape == (80, 12)
-    gene_table(x).rename_axis("#OTU ID").to_csv(tmp_path / "a.refseq.tsv", sep="\t")
-    assert load_dataset(tmp_path / "a.refseq.tsv").x.shape == (80, 12)
-    assert all("python -c" in str(w.message) for w in recwarn if "may be genes" in str(w.message))
-    message = next(
-        str(w.message) for w in recwarn if "rows may be genes and columns samples, by their names" in str(w.message)
-    )
-    assert follow(message, tmp_path, monkeypatch).x.shape == (12, 80)
-    assert "--normalization" not in message
-
-
-def test_an_h5ad_with_genes_in_rows_is_refused(tmp_path, monkeypatch):
-    import anndata
-
-    from viewsmith import Contrastive
-
-    cells = anndata.AnnData(gene_table(counts()).astype(np.float32))
-    cells.write_h5ad(tmp_path / "t.h5ad")
-    message = refusal(load_dataset, tmp_path / "t.h5ad")
-    with pytest.warns(UserWarning, match="log-normalized"):
-        assert follow(message, tmp_path, monkeypatch).x.shape == (60, 80)
-    assert "give adata.T" in refusal(Contrastive().fit, cells)
-
-
 # --- letters
 
 
@@ -603,19 +517,3 @@ def test_images_of_a_result_are_no_samples(tmp_path, recwarn):
     assert [file.name for file in image_files(tmp_path)] == ["0.png", "1.png", "2.png"]
     assert "has results, whose images are not samples, ignored: found" in str(recwarn.pop().message)
     assert load_dataset(tmp_path).row_names == ["0.png", "1.png", "2.png"]
-
-
-def test_counts_of_samples_whose_totals_differ_are_a_warning(tmp_path, recwarn):
-    made = np.random.default_rng(0)  # rng of this file is shared between tests
-    x = made.poisson(made.lognormal(3, 2, 150) * made.uniform(0.5, 2, (12, 1)))
-    for values, warned in ((x, True), (x + 0.5, False), (x[:, :90], False), (np.minimum(x, 255), False)):
-        pd.DataFrame(values).add_prefix("locus_").to_csv(tmp_path / "t.csv", index=False)
-        assert load_dataset(tmp_path / "t.csv").x.shape == values.shape
-        assert warned == any("--normalization log takes shares" in str(w.message) for w in recwarn)
-        recwarn.clear()
-    pd.DataFrame(x).add_prefix("v").assign(kind=list("uv") * 6).to_csv(tmp_path / "t.csv", index=False)
-    load_dataset(tmp_path / "t.csv")  # with categories they are measures
-    assert not any("--normalization log" in str(w.message) for w in recwarn)
-    pd.DataFrame(x).add_prefix("ENSG0000000").T.rename_axis("gene").to_csv(tmp_path / "t.csv")
-    load_dataset(tmp_path / "t.csv")
-    assert any(str(w.message).endswith("t_cells.csv --normalization log") for w in recwarn)
