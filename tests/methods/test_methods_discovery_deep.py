@@ -116,4 +116,4 @@ def test_a_list_of_images_of_pillow_is_read():
 def test_missing_values_and_networks_for_photographs_are_refused():
     x = np.random.default_rng(0).random((20, 64, 64, 2), np.float32)
     x[3, 4, 5, 1] = np.nan
-    assert "have 1 values that are missing (NaN)" in refusal(Discovery().fit, x)
+    assert "1 image of 20 with missing (NaN) or infinite values (counted from 0): 3" in refusal(Discovery().fit, x)

@@ -216,7 +216,7 @@ class _NoSpectrum(InputError):
 def _jcamp(file: Path, request: DataOptions) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
     """Axis and values of a file of JCAMP-DX, the unit of the axis, and what is to be said of it."""
     library: Any = importlib.import_module("jcamp")
-    with open_text(file, "give a part of it") as opened:
+    with reading(str(file), "a JCAMP-DX file"), open_text(file, "give a part of it") as opened:
         lines = [line.partition("$$")[0] for line in _text(opened.read(), request).splitlines()]
     linked = any(re.match(r"(?i)##\s*data\s?type\s*=\s*link", line) for line in lines)
     ends = [number for number, line in enumerate(lines, 1) if line.upper().startswith("##END=")]
@@ -259,7 +259,7 @@ def _text(raw: bytes, request: DataOptions) -> str:
 def _columns(file: Path, wanted: Any, request: DataOptions, first: bool) -> tuple[np.ndarray, np.ndarray, str]:
     """Axis and values of a text file, and the name of the axis: of the longest run of lines that are numbers the first
     two columns; what stands before and after is about the instrument."""
-    with open_text(file, "give a part of it") as opened:
+    with reading(str(file), "a text file"), open_text(file, "give a part of it") as opened:
         text = _text(opened.read(), request)
     if text.lstrip().upper().startswith("##TITLE"):
         raise InputError(f"{file} is a JCAMP-DX file by its first line: rename it to {file.stem}.jdx")
