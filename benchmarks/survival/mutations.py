@@ -343,7 +343,7 @@ MUTATIONS = {
         "tests/data/test_data_objects.py",
     ),
     "a first row that is data": Mutation(
-        "data/readers/text_tables.py",
+        "data/headers.py",
         "return ordered and not any(",
         "return ordered or not any(",
         "tests/data/test_data_text_tables.py",
