@@ -91,3 +91,11 @@ def test_a_frame_with_words_is_fitted():
     assert X["kind"].dtype != object
     H = Contrastive(epochs=1, random_state=0).fit_transform(X)
     assert H.shape[0] == 40 and np.isfinite(H).all()
+
+
+def test_a_column_named_self_in_stata(tmp_path):
+    values = np.random.default_rng(0).normal(size=20)  # numbers in order would be an identifier
+    table = pd.DataFrame({"self": pd.Categorical(["no", "yes"] * 10), "a": values})
+    table.to_stata(tmp_path / "t.dta", write_index=False)
+    data = load_dataset(tmp_path / "t.dta", label="self")
+    assert data.y.tolist() == ["no", "yes"] * 10 and data.feature_names == ["a"]

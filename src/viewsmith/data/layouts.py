@@ -148,7 +148,8 @@ def warn_rows(frame: Any, roles: Mapping[str, str], source_name: str) -> None:
     dates = [name for name, role in roles.items() if role == "date"]
     text = [name for name in dates if frame[name].dtype.kind not in "iufM"]
     known = {name: pd.to_datetime(frame[name], format="ISO8601", errors="coerce", utc=True) for name in text}
-    if (found := moments_of(frame.drop(columns=text).join(pd.DataFrame(known))[[*frame.columns]])) is not None:
+    dated = frame.drop(columns=text).join(pd.DataFrame(known))[[*frame.columns]] if text else frame
+    if (found := moments_of(dated)) is not None:
         time, name = (quoted(one_line(each, 40)) for each in found)
         warn(
             f"{source_name}: rows are taken as samples, but they may be moments of recordings, by {found[1]} and "

@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,14 @@ def labels(column: pd.Series) -> np.ndarray:
         return column.astype(object).to_numpy()
     found = column.to_numpy()
     return found if found.dtype.kind in "biuf" else np.array([str(value) for value in found], dtype=np.str_)
+
+
+def with_columns(frame: pd.DataFrame, columns: Mapping[Any, Any]) -> pd.DataFrame:
+    """A frame with some columns replaced or added, whose values are not copied; `assign` fails at one named self."""
+    found = frame.copy(deep=False)
+    for name, column in columns.items():
+        found[name] = column
+    return found
 
 
 def by_value(cells: pd.Series, function: Callable[[pd.Series], Any]) -> pd.Series:

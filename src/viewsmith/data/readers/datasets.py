@@ -126,7 +126,7 @@ def read_stata(path: Path, request: DataOptions) -> FileContents:
     coded = [name for name in named if not all(isinstance(value, str) for value in named[name].cat.categories)]
     if coded:
         warn(f"{path}: only some values have labels, and all are read as numbers: {name_list(coded)}")
-    return _rows(frame.assign(**named.drop(columns=coded).astype(object)), path, request)
+    return _rows(frames.with_columns(frame, dict(named.drop(columns=coded).astype(object).items())), path, request)
 
 
 def _with_labels(path: Path, columns: list[str]) -> tuple[pd.DataFrame, list[str]]:
@@ -158,7 +158,8 @@ def read_sas(path: Path, request: DataOptions) -> FileContents:
     with reading(str(path), "a table of SAS"):
         frame = pd.read_sas(path, encoding="latin-1" if path.suffix.lower() == ".xpt" else "infer")
     numbers = frame.select_dtypes("number")
-    return _rows(frame.assign(**numbers.mask(numbers.abs() < ZERO, 0.0)), path, request)
+    zeros = dict(numbers.mask(numbers.abs() < ZERO, 0.0).items())
+    return _rows(frames.with_columns(frame, zeros), path, request)
 
 
 ZERO = 1e-70  # pandas reads a zero of the format for transport as 5.4e-79
@@ -293,7 +294,7 @@ def read_arff(path: Path, request: DataOptions) -> FileContents:
     decoded = {
         name: frame[name].map(lambda value: value.decode() if isinstance(value, bytes) else value) for name in text
     }
-    return table_rows(frame.assign(**decoded), request, str(path))
+    return table_rows(frames.with_columns(frame, decoded), request, str(path))
 
 
 _LISTS = ("Sequence", "List", "LargeList", "Array2D", "Array3D")

@@ -264,7 +264,7 @@ def with_none(frame: pd.DataFrame, label: str, written: pd.Series, source_name: 
         return frame
     if "None" in words:
         say(f"{source_name}: None in the label column {one_line(label, 40)} is a class, of {words['None']:,} rows")
-        frame = frame.assign(**{label: frame[label].mask(written.to_numpy() == "None", "None")})
+        frame = frames.with_columns(frame, {label: frame[label].mask(written.to_numpy() == "None", "None")})
     if len(others := words.drop("None", errors="ignore")):
         say(f"{source_name}: {others.index[0]} is no label, in {others.iloc[0]:,} rows: write another word for a class")
     return frame

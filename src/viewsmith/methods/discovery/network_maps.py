@@ -40,8 +40,8 @@ class NetworkMaps:
 
     def most(self, size: tuple[int, int], wanted: int) -> int:
         """How many of the `wanted` images of a size fit into the memory for one pass, at least one."""
-        room = AT_ONCE * max(1, wanted // BLOCK)  # more are wanted on a GPU
-        return max(1, min(wanted, int(room / (self.bytes_per_pixel * size[0] * size[1]))))
+        memory = AT_ONCE * max(1, wanted // BLOCK)  # more are wanted on a GPU
+        return max(1, min(wanted, int(memory / (self.bytes_per_pixel * size[0] * size[1]))))
 
     def check(self, size: tuple[int, int], image_size: int) -> None:
         """Raise InputError if a pass of one image of a size, reduced to `image_size`, exceeds the memory."""
