@@ -39,7 +39,21 @@ def test_the_page_lists_the_readers():
 
 
 def test_every_reader_says_what_it_reads_and_with_what():
-    extras = {"", "astronomy", "dna", "excel", "image", "medical", "microscopy", "omics", "parquet", "signals"}
+    extras = {
+        "",
+        "astronomy",
+        "czi",
+        "dna",
+        "excel",
+        "image",
+        "lif",
+        "medical",
+        "microscopy",
+        "nd2",
+        "omics",
+        "parquet",
+    }
+    extras |= {"signals"}
     for entry in entries("reader"):
         assert entry.help and entry.tag("noun") and entry.tag("example") and entry.tag("extra") in extras, entry.name
         assert entry.tag("endings") or entry.tag("in_folders"), entry.name

@@ -415,8 +415,9 @@ def image_reader(name: str, *endings: str, **tags: Any) -> Callable[[Header], He
 def check_several(path: Path, stack: Any) -> None:
     """Raise InputError for a single image: samples to train on are several, or its tiles."""
     if stack.count < 2:
-        height, width = stack.files[0].sides
+        file = stack.files[0]
+        rest = f"; left out: {file.left_out}" if file.left_out else ""
         raise InputError(
-            f"{path} is one image ({stack.files[0].described()}), expected several: cut it into tiles, tile=SIDE "
-            f"(--tile {min(256, max(4, min(height, width) // 4))}), or give a folder of images"
+            f"{path} is one image ({file.described()}), expected several: cut it into tiles, tile=SIDE "
+            f"(--tile {min(256, max(4, min(file.sides) // 4))}), or give a folder of images{rest}"
         )
