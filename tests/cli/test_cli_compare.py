@@ -23,7 +23,7 @@ from viewsmith.evaluation.label_free import MEASURES, STUDY
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.workflows import compare as workflow
 
-SMALL = [part for option in ("epochs=1", "hidden=8", "n_components=4") for part in ("--set", option)]
+SMALL = [part for option in ("epochs=1", "hidden=8", "n_components=4", "batch_size=200") for part in ("--set", option)]
 GIVEN = ("wine", "--methods", "contrastive,pinda", "--seeds", 2, "--protocols", "knn,linear", *SMALL)
 BASELINES = baselines_of("vectors")
 ROWS = [*BASELINES, "untrained", "contrastive", "pinda"]
@@ -141,7 +141,7 @@ def test_rows_that_are_level_with_the_best_are_named(compared, content):
 
 def test_each_training_is_named_before_its_warnings_which_are_given_once(compared):
     told = compared[1].err
-    assert told.count("142 rows are fewer than a batch of 256") == 1
+    assert told.count("142 rows are fewer than a batch of 200") == 1
     names = ["contrastive, seed 0 (1 of 4)", "rows are fewer", "pinda, seed 0 (2 of 4)", "pinda, seed 1 (4 of 4)"]
     assert sorted(names, key=told.index) == names
 

@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import torch
+from sklearn.pipeline import make_pipeline
 
 from viewsmith import Contrastive, Discovery
 from viewsmith.core import progress
@@ -158,6 +159,8 @@ def test_estimators_have_scikit_learns_html(model):
     assert type(model).__name__ in html and "sk-estimator" in html and len(html) < 60_000
     assert repr(model) in (f"{type(model).__name__}(n_neighbors=3)", f"{type(model).__name__}(kinds=2)")
     assert hash(model) and model != type(model)()
+    name = type(model).__name__
+    assert repr(make_pipeline(model)) == f"Pipeline(steps=[({name.lower()!r}, {model!r})])"
 
 
 def on_terminal(monkeypatch):

@@ -16,7 +16,7 @@ from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import load_for
 
 anndata = pytest.importorskip("anndata")
-pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than a batch:UserWarning", "ignore:.*raw counts:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*raw counts:UserWarning")
 
 TINY = {"epochs": 1, "batch_size": 16, "n_components": 8, "random_state": 0, "hidden": (8,), "projector_dims": (4,)}
 rng = np.random.default_rng(0)

@@ -40,8 +40,8 @@ def same(one, other):
 # --- fit
 
 
-@pytest.mark.parametrize(("batch_size", "warns"), [(178, False), (179, True)])
-def test_fewer_rows_than_a_batch_are_named(wine, batch_size, warns):
+@pytest.mark.parametrize(("batch_size", "warns"), [("auto", False), (178, False), (179, True)])
+def test_fewer_rows_than_a_batch_that_was_chosen_are_named(wine, batch_size, warns):
     with warnings.catch_warnings(record=True, action="always") as caught:
         model = Contrastive(**TINY | {"batch_size": batch_size}).fit(wine)
     text = [str(one.message) for one in caught if "batch" in str(one.message)]

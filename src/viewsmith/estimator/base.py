@@ -31,6 +31,7 @@ from viewsmith.estimator.options import (
     Signature,
     check_options,
     check_parts,
+    constructor,
     expanded,
     no_option,
     places,
@@ -90,6 +91,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_shared(cls, cls.__doc__ or "")
+        if "__init__" not in cls.__dict__:
+            cls.__init__ = constructor(cls)  # type: ignore[method-assign]
 
     def __init__(self, **options: Any) -> None:
         """Store parts and options, which `fit` checks; an option of no part is one of a part that is named."""
@@ -487,7 +490,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if context is None:
             context = {"data": {"fingerprint": fingerprint(rows)} | inputs.graph_record(graph)} if given.folder else {}
         if self.trains:
-            fitting.check_batch(len(rows), options.batch_size)
+            fitting.check_batch(len(rows), options.batch_size, chosen=self.batch_size != type(self).batch_size)
         given = dataclasses.replace(given, options=options, context=context)
         device = given.device
         seed = distributed.max_over_processes(fitting.find_seed(options.random_state), device)

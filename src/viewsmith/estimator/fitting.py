@@ -350,9 +350,10 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def check_batch(n_rows: int, batch_size: int) -> None:
-    """Warn about fewer rows than a batch, and check that each process gets two rows of a batch, as BatchNorm needs."""
-    if n_rows < batch_size:
+def check_batch(n_rows: int, batch_size: int, *, chosen: bool) -> None:
+    """Warn about fewer rows than a batch whose size was chosen, and check that each process gets two rows of a batch,
+    as BatchNorm needs."""
+    if chosen and n_rows < batch_size:
         warn(f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them")
     world, batch = distributed.world_size(), min(batch_size, n_rows)
     if world > 1 and batch // world < 2:

@@ -186,6 +186,22 @@ class Signature:
         return inspect.Signature(shown)
 
 
+def constructor(cls: Any) -> Any:
+    """`__init__` of an estimator with its options and their defaults as arguments, from which scikit-learn tells what
+    to show of an estimator in a pipeline."""
+
+    def __init__(self: Any, **options: Any) -> None:
+        super(cls, self).__init__(**options)
+
+    named = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(cls, name)) for name in places(cls)
+    )
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
+    return __init__
+
+
 def arguments_text(cls: type) -> dict[str, str]:
     """Entries of the section "Parameters" of an estimator, by argument: of a part its options, in a line."""
     own, parts, found = registry.entries_of(cls), slots(cls), {}
