@@ -321,3 +321,13 @@ def test_a_competition_has_no_labels_of_its_test_images(split, recwarn, capsys, 
     ]
     again = load_dataset(folder, schema=data.schema)
     assert again.y.tolist() == data.y.tolist() and (again.test_index == data.test_index).all()
+
+
+@pytest.mark.parametrize("codes", [["01", "02"], ["u", "v"]])
+def test_a_column_of_labels_named_self(tmp_path, monkeypatch, codes):
+    monkeypatch.chdir(tmp_path)
+    frame, labels = of_index("sample")
+    labels["self"] = codes * (N // 2)
+    labels.to_csv("y.csv", index=False)
+    found = load_dataset("x.csv", labels="y.csv", label="self", few_labels=True).y.tolist()
+    assert found == labels.set_index("sample")["self"][frame["sample"]].tolist()

@@ -119,6 +119,6 @@ def test_names_and_labels_are_no_formulas_in_a_spreadsheet(tmp_path):
     read = pd.read_csv(tmp_path / "h.csv", dtype={"label": str, "name": str})
     assert read["label"].tolist() == ["'=1+2", "-0.5", "-", "b"] * 5 and read["name"][0] == "'@x"
     np.testing.assert_allclose(read[["h0", "h1", "h2", "h3"]], H, rtol=1e-6)
-    table = pd.DataFrame({"name": ["=A1", "x"], "start": [0, 1], "probability": [-0.5, 0.5]})
+    table = pd.DataFrame({"self": ["=A1", "x"], "start": [0, 1], "probability": [-0.5, 0.5]})
     write_locations(tmp_path / "l.csv", dataset, table)
     assert pd.read_csv(tmp_path / "l.csv").to_numpy().tolist() == [["'=A1", 0, -0.5], ["x", 1, 0.5]]

@@ -129,6 +129,8 @@ def read_table(file: Path) -> Any:
     """A table of labels."""
     import pandas as pd
 
+    from viewsmith.modalities.frames import with_columns
+
     if file.is_dir():
         raise InputError(f"labels={file} is a folder, which only recordings have, one file for each: give a table")
 
@@ -144,7 +146,7 @@ def read_table(file: Path) -> Any:
         )
         table, text = read(), read(dtype=str)
         codes = [name for name in table.select_dtypes("integer") if text[name].str.match(r"0\d").any()]
-        return table.assign(**{name: text[name] for name in codes})
+        return with_columns(table, {name: text[name] for name in codes})
 
 
 _BASES = f"[{NUCLEOTIDES.letters}]"  # of barcodes, eight or more
@@ -381,6 +383,8 @@ def table_options(request: DataOptions) -> dict[str, Any]:
 def with_labels(frame: Any, request: DataOptions, source_name: str) -> tuple[Any, str]:
     """A table with the columns of labels and groups that a given one has for its rows, by one column of names in each,
     and this column; InputError with the line that joins them where the names are those of its columns."""
+    from viewsmith.modalities.frames import with_columns
+
     check_named(request)
     ((file, table),) = tables(request, None)
     wanted = {request.or_fitted(option) for option in ("label", "groups")} - {None}
@@ -415,7 +419,7 @@ def with_labels(frame: Any, request: DataOptions, source_name: str) -> tuple[Any
     if twice := sorted(wanted & {*table.columns} & {*frame.columns}):
         warn(f"{source_name} has {name_list(twice)}, too: that of {file} is used")
     taken = {name: table[name].reindex(rows).to_numpy() for name in wanted & {*table.columns}}
-    return frame.assign(**taken), str(key)
+    return with_columns(frame, taken), str(key)
 
 
 def _refuse_repeated(frame: Any, table: Any, source_name: str, file: Path) -> None:

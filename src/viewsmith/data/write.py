@@ -17,6 +17,7 @@ from viewsmith.data.dataset import Dataset, Tiles, Windows
 from viewsmith.data.places import FASTA, check_parquet, check_representations_path
 from viewsmith.data.readers.h5ad import write_h5ad
 from viewsmith.modalities import DNA
+from viewsmith.modalities.frames import with_columns
 from viewsmith.modalities.tables import TableArray
 
 # Rows and values of a table that are converted to text, or written as one group, at once: a few copies of them exist.
@@ -180,7 +181,7 @@ def _write_csv(path: Path, frames: Iterator[pd.DataFrame]) -> None:
 def spreadsheet_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """A table for CSV whose texts a spreadsheet does not run, see `spreadsheet_text`."""
     texts = frame.select_dtypes(exclude="number").columns
-    return frame.assign(**{name: frame[name].map(spreadsheet_text) for name in texts})
+    return with_columns(frame, {name: frame[name].map(spreadsheet_text) for name in texts})
 
 
 def _write_parquet(path: Path, frames: Iterator[pd.DataFrame]) -> None:

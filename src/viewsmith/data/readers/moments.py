@@ -14,6 +14,7 @@ from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
 from viewsmith.data.recordings import Recording, points_of, samples_of
 from viewsmith.data.sounds import SOUNDS
+from viewsmith.modalities.frames import with_columns
 from viewsmith.modalities.tables import roles
 
 #: Of which no part is read.
@@ -38,7 +39,7 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
         joined: Any = frame[parts[0]].astype(str).fillna("nan")  # left missing by pandas 3
         for part in parts[1:]:
             joined = joined + " " + frame[part].astype(str).fillna("nan")
-        frame = frame.assign(**{str(name): joined})
+        frame = with_columns(frame, {str(name): joined})
         frame = frame.drop(columns=[part for part in parts if part not in (label, group)])
     for option, column in options.items():
         if column is not None and column not in frame.columns:
