@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -125,6 +126,50 @@ def test_parts_of_a_table(tmp_path):
     assert load_dataset(tmp_path, label="label").x.shape == (30, 2)
     pd.DataFrame({"c": [1.0]}).to_parquet(tmp_path / "part-3.parquet")
     assert "part-0.parquet and part-3.parquet have different columns" in refusal(load_dataset, tmp_path)
+
+
+CODES = pa.dictionary(pa.int8(), pa.string())
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "second"),
+    [
+        ("n", pa.int64(), pa.float64()),
+        ("n", pa.int32(), pa.int64()),
+        ("n", pa.float32(), pa.float64()),
+        ("n", pa.null(), pa.int64()),
+        ("kind", pa.string(), pa.large_string()),
+        ("kind", CODES, pa.string()),
+        ("kind", CODES, pa.large_string()),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_parts_with_different_types_of_a_column(tmp_path, column, first, second, swapped):
+    values = {"n": rng.integers(0, 9, 10), "x": rng.normal(size=10), "kind": ["a", "b"] * 5}
+    expected = []
+    for i, kind in enumerate([second, first] if swapped else [first, second]):
+        table = pa.table(values)
+        if kind == pa.float64():  # which the type of the other part would change
+            table = table.set_column(0, "n", pa.array(values["n"] + 0.1))
+        cells = pa.nulls(10) if kind == pa.null() else table[column].cast(kind)
+        table = table.set_column(table.column_names.index(column), column, cells)
+        pq.write_table(table.select(["kind", "x", "n"] if i else ["n", "x", "kind"]), tmp_path / f"{i}.parquet")
+        expected.append(table["n"].to_pandas().astype(np.float32))
+    data = load_dataset(tmp_path, label="kind")
+    assert data.y.tolist() == ["a", "b"] * 10 and data.feature_names[0] == "n"
+    numbers_of = np.concatenate(expected)
+    there = ~np.isnan(numbers_of)
+    np.testing.assert_array_equal(data.x[there, 0], numbers_of[there])
+    np.testing.assert_array_equal(data.x[:, data.feature_names.index("x")], np.tile(values["x"], 2).astype(np.float32))
+
+
+def test_parts_with_numbers_and_texts_in_a_column(tmp_path):
+    frame = pd.DataFrame({"n": range(10), "x": 0.5})
+    frame.to_parquet(tmp_path / "0.parquet")
+    for values, kind in (("b", "string"), (True, "bool")):
+        frame.assign(n=values).to_parquet(tmp_path / "1.parquet")
+        message = refusal(load_dataset, tmp_path)
+        assert re.search(f"column n is int64 in .*0.parquet and (large_)?{kind} in .*1.parquet", message)
 
 
 def test_folders_of_parts_are_columns(tmp_path):

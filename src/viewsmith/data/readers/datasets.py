@@ -415,7 +415,7 @@ def _parquet(path: Path) -> tuple[list[Any], dict[str, Any]]:
         of.setdefault("" if found is None else found[1], []).append(file)
     schemas = {file: parquet.read_schema(file) for file in files}
     names = schemas[files[0]].names
-    if other := next((file for file in files if schemas[file].names != names), None):
+    if other := next((file for file in files if sorted(schemas[file].names) != sorted(names)), None):
         raise InputError(
             f"{path}: {files[0].name} and {other.name} have different columns, expected parts of one table: give one "
             f"of its files, such as {files[0]}"
@@ -427,8 +427,39 @@ def _parquet(path: Path) -> tuple[list[Any], dict[str, Any]]:
     of_folders: dict[str, Any] = {}  # as site=a/1.parquet, unless files have the column, too
     if folders.isdisjoint(names):
         of_folders = {"partitioning": dataset.HivePartitioning.discover(), "partition_base_dir": base}
-    tables = [dataset.dataset([*map(str, of[name])], format="parquet", **of_folders).to_table() for name in used]
+    types = _common_types(schemas)
+    tables = []
+    for name in used:
+        parts = [*map(str, of[name])]
+        schema = dataset.dataset(parts, format="parquet", **of_folders).schema
+        for column, kind in types.items():
+            number = schema.get_field_index(column)
+            schema = schema.set(number, schema.field(number).with_type(kind))
+        tables.append(dataset.dataset(parts, schema=schema, format="parquet", **of_folders).to_table())
     return tables, _features(schemas[files[0]])
+
+
+def _common_types(schemas: Mapping[Path, Any]) -> dict[str, Any]:
+    """Types that can contain the values of all files, of the columns whose types differ; InputError where none can."""
+    import pyarrow as pa
+
+    types: dict[str, Any] = {}
+    (first, start), *others = schemas.items()
+    for file, schema in others:
+        for field in schema:
+            kind = types.get(field.name, start.field(field.name).type)
+            if field.type == kind:
+                continue
+            both = [each.value_type if pa.types.is_dictionary(each) else each for each in (kind, field.type)]
+            try:
+                fields = [pa.schema([(field.name, each)]) for each in both]
+                types[field.name] = pa.unify_schemas(fields, promote_options="permissive").types[0]
+            except pa.ArrowTypeError as error:
+                raise InputError(
+                    f"column {one_line(field.name, 40)} is {kind} in {first} and {field.type} in {file}, expected "
+                    "numbers or texts in both: write these parts again with one type"
+                ) from error
+    return types
 
 
 def _used(splits: list[str], path: Path, first: Path) -> list[str]:
