@@ -229,6 +229,34 @@ def test_the_name_of_a_channel_is_short(wells, capsys):
     assert "plate is one image" in refused and "expected several: cut it into tiles" in refused
 
 
+def test_coarser_channels_are_enlarged(tmp_path, capsys):
+    codecs = pytest.importorskip("imagecodecs")
+    given = {"B02": 1, "B05": 2, "B01": 6}
+    bands = {name: RNG.integers(0, 9000, (24 // n, 36 // n)).astype("uint16") for name, n in given.items()}
+    for name, band in bands.items():
+        (tmp_path / f"T32_{name}.jp2").write_bytes(codecs.jpeg2k_encode(band, level=0))
+    whole = [np.kron(bands[name], np.ones((n, n), "uint16")) for name, n in sorted(given.items())]
+    data = load_dataset(tmp_path, channel_files="{tile}_{channel}.jp2", tile=10, overlap=0)
+    assert "channels B01 (4 x 6 pixels), B05 (12 x 18 pixels) are enlarged to 24 x 36 pixels" in capsys.readouterr().err
+    assert data.schema["signal"]["channel_names"] == ["B01", "B02", "B05"]
+    places = list(zip(data.windows.tops, data.windows.lefts, strict=True))
+    assert len(places) == 12 and (14, 26) in places
+    for x, (top, left) in zip(data.x, places, strict=True):
+        np.testing.assert_array_equal(x, np.stack(whole, -1)[top : top + 10, left : left + 10])
+    (tmp_path / "T32_B05.jp2").write_bytes(codecs.jpeg2k_encode(bands["B05"][:, :17].copy(), level=0))
+    assert "a whole number of times smaller" in refusal(load_dataset, tmp_path, channel_files="{tile}_{channel}.jp2")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
+def test_colors_and_types_of_jpeg_2000(tmp_path, dtype):
+    codecs = pytest.importorskip("imagecodecs")
+    x = RNG.integers(-90 if dtype == "int16" else 0, 250, (20, 30, 3)).astype(dtype)
+    (tmp_path / "a.jp2").write_bytes(codecs.jpeg2k_encode(x, level=0))
+    data = load_dataset(tmp_path / "a.jp2", tile=10, overlap=0)
+    np.testing.assert_array_equal(data.x[0], x[:10, :10])
+    assert data.x.dtype == ("float32" if dtype == "int16" else dtype)
+
+
 def test_files_of_channels_in_folders_of_classes(wells, tmp_path):
     folder, given = wells
     for kind, letter in (("dead", "A"), ("live", "B")):

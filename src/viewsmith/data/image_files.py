@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, suggest, warn
+from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.core.registry import find
 from viewsmith.core.rows import check_size
 from viewsmith.data.damaged import read_each
@@ -262,6 +262,26 @@ class _Planes:
         return np.stack([np.asarray(plane[key[1:]]) for plane in self.each])
 
 
+@dataclass(frozen=True)
+class _Enlarged:
+    """An image of which each pixel is a square of `times` pixels, as an array of which windows are read."""
+
+    image: Any
+    both: Sequence[int]  # the axes of rows and columns
+    times: int
+
+    def __getitem__(self, key: tuple[Any, ...]) -> np.ndarray:
+        n, at = self.times, list(key)
+        for axis in self.both:
+            at[axis] = slice(key[axis].start // n, -(-key[axis].stop // n))
+        x = np.asarray(self.image[tuple(at)])
+        for axis in self.both:
+            before = sum(not isinstance(each, slice) for each in key[:axis])  # numbers leave no axis
+            first, length = key[axis].start % n, key[axis].stop - key[axis].start
+            x = np.repeat(x, n, axis - before).take(range(first, first + length), axis - before)
+        return x
+
+
 def channels_joined(
     files: Sequence[Path], names: Sequence[str], pattern: str, source_name: str, left_out: Container[Path] = ()
 ) -> tuple[list[ImageFile], list[str], list[int]]:
@@ -305,6 +325,9 @@ def channels_joined(
     used = [files[i] for of in samples.values() for i in of.values()]
     headers = dict(zip(used, read_each(used, image_file), strict=True))
     joined = [_joined([headers[files[of[c]]] for c in channels], channels) for of in samples.values()]
+    of, finest = next(iter(samples.values())), joined[0].sides
+    if small := [f"{c} ({size_of(side)})" for c in channels if (side := headers[files[of[c]]].sides) != finest]:
+        say(f"{source_name}: channels {name_list(small, 20)} are enlarged to {size_of(finest)}")
     titles = ["_".join(part for part in key if part) or Path(source_name).name for key in samples]
     return joined, titles, [min(of.values()) for of in samples.values()]
 
@@ -331,21 +354,38 @@ def channels_hint(names: Sequence[str]) -> str:
 
 
 def _joined(planes: Sequence[ImageFile], channels: Sequence[str]) -> ImageFile:
-    """The image of files with a channel each."""
-    first = planes[0]
-    for plane in planes:
-        if plane.channels > 1 or (plane.shape, plane.axes, plane.dtype) != (first.shape, first.axes, first.dtype):
+    """The image of files with a channel each; coarser ones, as satellites have, are enlarged to the finest."""
+    first = max(planes, key=lambda plane: plane.sides)
+    times = [first.sides[0] // plane.sides[0] for plane in planes]
+    whole = [plane if n == 1 else _enlarged(plane, n) for plane, n in zip(planes, times, strict=True)]
+    for plane, same in zip(planes, whole, strict=True):
+        if plane.channels > 1 or (same.shape, same.axes, same.dtype) != (first.shape, first.axes, first.dtype):
             raise InputError(
                 f"{plane.path} is {plane.described()}, and {first.path.name} {first.described()}: expected files of "
-                "one channel, of equal shape and depth (channel_files)"
+                "one channel, of one depth, whose sizes are equal or a whole number of times smaller (channel_files)"
             )
     return replace(
         first,
         shape=(len(planes), *first.shape),
         axes="C" + first.axes,
         names=tuple(channels),
-        pixels=lambda: np.stack([plane.open_whole() for plane in planes]),
-        opened=lambda: _Planes([plane.open() for plane in planes]),
+        pixels=lambda: np.stack([plane.open_whole() for plane in whole]),
+        opened=lambda: _Planes([plane.open() for plane in whole]),
+        smaller=(),
+    )
+
+
+def _enlarged(plane: ImageFile, times: int) -> ImageFile:
+    """An image of which each pixel is a square of that many pixels."""
+    both = [i for i, letter in enumerate(plane.axes) if letter in "YX"]
+    shape = tuple(size * times if i in both else size for i, size in enumerate(plane.shape))
+    every = tuple(slice(0, size) for size in shape)
+    return replace(
+        plane,
+        shape=shape,
+        pixels=lambda: _Enlarged(plane.open_whole(), both, times)[every],
+        opened=lambda: _Enlarged(plane.open(), both, times),
+        smaller=(),
     )
 
 

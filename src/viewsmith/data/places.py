@@ -21,7 +21,8 @@ FITS = (".fits", ".fit", ".fts", ".fits.gz")
 #: TIFF files of slide scanners and microscopes, under names of their own.
 SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".qptiff", ".lsm", ".btf")
 MICROSCOPES = (".czi", ".lif", ".nd2")
-INSTRUMENTS = (*DICOM, *NIFTI, *FITS, *SLIDES, *MICROSCOPES)
+JPEG2000 = (".jp2",)
+INSTRUMENTS = (*DICOM, *NIFTI, *FITS, *SLIDES, *MICROSCOPES, *JPEG2000)
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".avif", ".ppm", ".pgm", *INSTRUMENTS)
 ARRAYS = (".npy",)  # files of arrays, of which a folder has a sample in each
 #: Modules that open packed files, by their last ending; some builds of Python lack one.

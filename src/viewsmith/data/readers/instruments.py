@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import re
+import struct
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from viewsmith.core.rows import check_size
 from viewsmith.data.damaged import Unreadable
 from viewsmith.data.image_files import CHANNELS, ImageFile, opening
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SLIDES, SUFFIXES, TIFF
+from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SLIDES, SUFFIXES, TIFF
 from viewsmith.data.reading import FileContents, deep, reader, reading
 from viewsmith.data.tiles import image_reader
 from viewsmith.data.unread import refuse
@@ -214,6 +215,27 @@ def picture_file(path: Path) -> ImageFile:
 
     with reading(str(path), "an image"):
         return ImageFile(path, colors().shape, "YXS", dtype, colors)
+
+
+@image_reader(
+    "jpeg2000",
+    *JPEG2000,
+    help="a JPEG 2000 image, such as a band of Sentinel-2, that is cut into tiles; several: `--channel-files`",
+    noun="a JPEG 2000 file",
+    extra="microscopy",
+    example="T32TQM_B08_10m.jp2 --tile 64",
+)
+def jpeg2000_file(path: Path) -> ImageFile:
+    """The header of a JPEG 2000 file, which has its size, channels and bits, signed or not, after the word ihdr."""
+    require("imagecodecs", "microscopy", f"reading {path}, a JPEG 2000 file,")
+    import imagecodecs
+
+    with opening(path, "a JPEG 2000 file"), path.open("rb") as file:
+        start = file.read(512)
+        height, width, channels, bits = struct.unpack_from(">IIHB", start, start.index(b"ihdr") + 4)
+    dtype = np.min_scalar_type(-(2 ** (bits & 127)) if bits & 128 else 2 ** (bits + 1) - 1)
+    shape = (height, width, *([channels] if channels > 1 else []))
+    return ImageFile(path, shape, "YXS"[: len(shape)], dtype, lambda: imagecodecs.jpeg2k_decode(path.read_bytes()))
 
 
 def write_tiff(path: Path, image: np.ndarray) -> None:
