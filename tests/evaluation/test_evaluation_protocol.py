@@ -247,3 +247,14 @@ def test_the_protocol_is_computed_only_if_named():
     rows, codes = torch.from_numpy(np.asarray(train)), torch.from_numpy(y[::2])
     predicted = train_softmax(rows, codes, 3)(torch.from_numpy(np.asarray(test))).argmax(1)
     assert found["softmax_50"] == float((predicted.numpy() == y[1::2]).mean())
+
+
+@pytest.mark.parametrize("chosen", [None, ["knn"], ["linear", "nmi"], ["svm", "nmi_l2"], ["knn", "linear_1pct", "ari"]])
+def test_the_progress_of_scores_ends_at_its_total(split, monkeypatch, chosen):
+    def counted(steps, title, total, unit, size, told):
+        assert sum(map(size, steps)) == total and title == "scores of raw"
+        return ()
+
+    monkeypatch.setattr(protocol, "with_progress", counted)
+    train, y_train, test, y_test = split
+    protocol.score_embedding(train, y_train, test, y_test, protocols=chosen, name="raw", progress=True)

@@ -294,10 +294,13 @@ def score_embedding(
 
     found: dict[str, Values] = {}
     scores: dict[str, float] = {}
+    probes = any(protocol.startswith(("linear", "svm", "r2", "mae")) for protocol in selected)
+    nearest = not {"knn", "knn_r2"}.isdisjoint(selected)
+    clusters = [suffix for suffix in ("", "_l2") if any(measure + suffix in selected for measure in MEASURES)]
 
     def steps() -> Iterator[int]:
         """Add all scores; yields the parts of the work that are done."""
-        if any(protocol.startswith(("linear", "svm", "r2", "mae")) for protocol in selected):
+        if probes:
             scaled, scaled_test = standardize(rows, test_rows)
             found.update(_probe_scores(linear, scaled, y, scaled_test, tested, target, selected, groups))
             yield LINEAR
@@ -309,21 +312,20 @@ def score_embedding(
         if "softmax_50" in selected:
             layer = train_softmax(torch.from_numpy(rows), torch.from_numpy(y), n_classes)
             found["softmax_50"] = _right(tested, layer(torch.from_numpy(test_rows)).argmax(1).numpy())
-        if {"knn", "knn_r2"} & set(selected):
+        if nearest:
             near = y[neighbors(rows, test_rows, NEIGHBORS, metric)]
             if target == "number":
                 found["knn_r2"] = _explained(tested, near.mean(axis=1))
             else:
                 found["knn"] = _right(tested, majority(near, n_classes))
             yield 1
-        for suffix in ("", "_l2"):
-            if any(measure + suffix in selected for measure in MEASURES):
-                clustered = cluster_scores(_normalized(test_rows) if suffix else test_rows, tested, n_classes)
-                for measure, (score, of_rows) in clustered.items():
-                    scores[measure + suffix], found[measure + suffix] = score, of_rows.astype(np.float32)[None]
-                yield 1
+        for suffix in clusters:
+            clustered = cluster_scores(_normalized(test_rows) if suffix else test_rows, tested, n_classes)
+            for measure, (score, of_rows) in clustered.items():
+                scores[measure + suffix], found[measure + suffix] = score, of_rows.astype(np.float32)[None]
+            yield 1
 
-    parts = LINEAR + SVM * ("svm" in selected) + 3
+    parts = LINEAR * probes + SVM * ("svm" in selected) + nearest + len(clusters)
     for _ in with_progress(steps(), f"scores of {name}", parts, "parts", size=int, told=TOLD) if progress else steps():
         pass
     return _scored(found, selected, scores)
