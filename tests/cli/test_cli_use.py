@@ -286,6 +286,12 @@ def test_help_does_not_break_lines_within_names(monkeypatch):
     assert "linear-contrast" in "".join(lines) and not [line for line in lines if line.endswith("-")]
 
 
+@pytest.mark.parametrize("method", estimators())
+def test_options_of_a_method_name_the_registered_parts(method):
+    text = good("methods", method).out
+    assert not re.search(r"\{[a-z ]+\}", text) and "vectors" in text.partition("--set modality=")[2]
+
+
 def test_methods_of_a_name():
     text = good("methods", "pinda").out
     assert (

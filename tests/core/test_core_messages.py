@@ -14,13 +14,14 @@ import pytest
 import torch
 from sklearn.pipeline import make_pipeline
 
-from viewsmith import Contrastive, Discovery
+from viewsmith import Contrastive, Discovery, LinearContrast
 from viewsmith.core import progress
 from viewsmith.core.errors import InputError, lines_once, printable, quoted, say, warn
 from viewsmith.core.progress import with_progress
 from viewsmith.data import load_dataset
 from viewsmith.evaluation import compare
 from viewsmith.evaluation.symmetries import symmetries
+from viewsmith.methods.loading import estimators
 
 
 def test_lines_are_repeated_only_outside_of_the_context(capsys):
@@ -161,6 +162,19 @@ def test_estimators_have_scikit_learns_html(model):
     assert hash(model) and model != type(model)()
     name = type(model).__name__
     assert repr(make_pipeline(model)) == f"Pipeline(steps=[({name.lower()!r}, {model!r})])"
+
+
+def test_fitted_estimators_have_html_with_what_they_have_found():
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    for model in (LinearContrast(random_state=0), Contrastive(epochs=1, random_state=0)):
+        assert "metrics_" in model.fit(x)._repr_html_()
+
+
+@pytest.mark.parametrize("cls", [*estimators().values(), Discovery])
+def test_documentation_of_estimators_is_complete(cls):
+    sections = re.findall(r"^(\w+)\n-+$", cls.__doc__, re.MULTILINE)
+    assert len(sections) == len(set(sections)) and sections[:2] == ["Parameters", "Attributes"]
+    assert not re.search(r"\{[a-z ]+\}|\[(shared|attributes)\]", cls.__doc__)
 
 
 def on_terminal(monkeypatch):

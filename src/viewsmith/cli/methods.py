@@ -65,9 +65,11 @@ def _named(name: str, parts: dict[str, Any]) -> dict[str, Any]:
 def _options_text(method: str) -> str:
     """The options of a method, by part: how each is set, its default and its sentence."""
     import viewsmith.methods.loading  # noqa: F401, it registers methods
+    from viewsmith.estimator.arguments import filled
 
     cls: Any = find("method", method).build
-    texts, kinds, indent, lines = texts_of(cls), annotations_of(cls), " " * 6, []
+    known, kinds, indent, lines = texts_of(cls), annotations_of(cls), " " * 6, []
+    texts = dict(zip(known, filled([*known.values()]), strict=True))
     # Those of no part first.
     for option, part in sorted(places(cls).items(), key=lambda item: item[1] in slots(cls)):
         default, place = _plain(getattr(cls, option)), f"[{part}]  " if part in slots(cls) else ""

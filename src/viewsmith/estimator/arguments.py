@@ -41,8 +41,10 @@ Auto = Literal["auto"]
 Jitter = Annotated[float, Bounds(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
 SECTIONS = "Parameters\n----------\n[shared]\n\nAttributes\n----------\n[attributes]"
 ATTRIBUTES_DOC = """\
+    encoder_ : torch.nn.Module
+        The trained encoder, from scaled samples to representations.
     method_ : Method
-        The trained modules; ``method_.framework.output_networks`` has encoder and head.
+        All trained modules.
     table_ : TableEncoder or None
         Roles of the columns of a table, and what was learned of them; None for plain numbers.
     fitted_ : dict
@@ -76,11 +78,10 @@ def filled(entries: list[str]) -> list[str]:
     lists = {
         "modalities": ", ".join(modality.name for modality in modalities),
         "frameworks": ", ".join(registered("framework", general=True)),
-        "view makers": ". ".join(
-            f"{d.name.capitalize()}: {', '.join(registered('view maker', d.name))}" for d in modalities
-        ),
+        "view makers": "; ".join(f"{d.name}: {', '.join(registered('view maker', d.name))}" for d in modalities),
         "default views": ", ".join(f"{d.default_views} ({d.name})" for d in modalities),
-        "encoders": ". ".join(f"{d.name.capitalize()}: {', '.join(registered('encoder', d.name))}" for d in modalities),
+        "encoders": "; ".join(f"{d.name}: {', '.join(registered('encoder', d.name))}" for d in modalities),
+        "default features": ", ".join(f"{d.default_features} ({d.name})" for d in modalities if d.default_features),
         "predictors": ", ".join(with_role("predictor")),
         "last layers": ", ".join(with_role("last layer")),
         "default encoders": ", ".join(f"{d.default_encoder} ({d.name})" for d in modalities),

@@ -253,6 +253,13 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         check_is_fitted(self)
         return self.scale_rows(self.checked_rows(X)).cpu().numpy()
 
+    @property
+    def encoder_(self) -> nn.Module:
+        """The trained encoder: from scaled samples, see `scaled`, to representations; in CRL-TAC, of single views."""
+        check_is_fitted(self)
+        framework = getattr(self.method_, "framework", None)
+        return self.method_.get_submodule("encoder") if framework is None else framework.output_networks[0]
+
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
         """Features without a model, a dict from name to float32 (n, d); evaluations compare with the best of them."""
         check_is_fitted(self)

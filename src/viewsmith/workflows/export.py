@@ -21,7 +21,6 @@ from viewsmith.core.tensors import save_tensors
 from viewsmith.data.places import check_not_of_run, repository_of
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.plan import device_of
-from viewsmith.frameworks import Framework
 from viewsmith.methods.linear_contrast.training import Graph, LinearContrastMethod
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.encoders import ResNet
@@ -42,11 +41,10 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     check_not_of_run(out)
     _check_columns(model, out)
     check_choice("the format", form, Format)
-    framework: Framework | None = getattr(model.method_, "framework", None)
-    encoder = model.method_.get_submodule("encoder") if framework is None else framework.output_networks[0]
+    encoder = model.encoder_
     closed = getattr(model.method_, "closed", None) is not None
     appended = "; the columns of the closed form, which transform appends, are not written" if closed else ""
-    of_views = "" if framework is not None else "; it encodes single views, over which transform averages"
+    of_views = "" if hasattr(model.method_, "framework") else "; it encodes single views, over which transform averages"
     if form == "onnx":
         if of_views:
             raise InputError(
@@ -61,7 +59,7 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
         save_tensors(
             target_of(out), weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()}
         )
-        hint = "load into the encoder of viewsmith.networks with the same weight names; scaler.* is the input scaling"
+        hint = "names as in viewsmith.load(RUN).encoder_, of which print shows the layers; scaler.* scales samples"
         return hint + of_views + appended + _write_columns(model, out)
     hint = _published_names(model, encoder, form)
     save_tensors(target_of(out), weights)

@@ -73,10 +73,15 @@ class LinearContrast(ViewsmithEstimator):
     the number of columns are chosen by what views of held-out samples share, without labels. Symmetries among the views
     (mirror images, other strands) are averaged out.
 
+    Parameters
+    ----------
+    [shared]
+
     Attributes
     ----------
-    method_ : Method
-        ``method_.framework.encoder`` has the features and the weights.
+    encoder_ : torch.nn.Module
+        The features and the weights.
+    [attributes]
 
     Examples
     --------
@@ -91,7 +96,7 @@ class LinearContrast(ViewsmithEstimator):
     framework: str | nn.Module = "linear-contrast"
     """The objective, which is fixed."""
     features: Any = "auto"
-    """Fixed features: {features}. Or the representation of a trained model: the folder of its run, or a fitted one. Or
+    """Fixed features by name. Or the representation of a trained model: the folder of its run, or a fitted one. Or
     your own: a function of samples in the form and units of the data, or a module of scaled samples, which is copied (a
     `Features` module is also fitted). "auto": {default features}."""
     features_options: dict[str, Any] | None = None
