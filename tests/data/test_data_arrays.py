@@ -332,7 +332,7 @@ def test_missing_values_stay_nan_with_impute_median(npz):
         ({"modality": "dna"}, "DNA is uint8"),
         ({"modality": "vector"}, "did you mean 'vectors'?"),
         ({"impute": "mean"}, "impute is 'mean', expected none or median"),
-        ({"drop": "a"}, "expected a list of column names"),
+        ({"drop": "a"}, "expected a list"),
     ],
 )
 def test_options_that_do_not_fit_arrays(npz, options, part):

@@ -3,9 +3,13 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+from scipy.sparse import csr_matrix
 
 from cases import slow
+from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.methods.discovery import events
 from viewsmith.methods.discovery.acceptance import choose
@@ -163,3 +167,11 @@ def test_nothing_recurs_in_random_phases_and_random_walks(seed):
         np.random.default_rng(seed).normal(size=x.shape).cumsum(2),
     ):
         assert choose(events.find_events(drawn.astype(np.float32), everywhere(drawn), (16, 30))) is None
+
+
+def test_frames_and_tensors_are_recordings_and_what_is_none_is_one_line():
+    x = np.random.default_rng(0).normal(size=(5, 30)).astype(np.float32)
+    for given in (pd.DataFrame(x), torch.tensor(x), x):
+        np.testing.assert_array_equal(events.pieces(given)[:, 0], x)
+    for given in (pd.DataFrame({"a": list("uvw")}), csr_matrix(x)):
+        assert "expected numbers" in refusal(events.pieces, given)

@@ -136,7 +136,7 @@ def similar(name: str, known: Sequence[str]) -> list[str]:
 
 def suggest(name: str, known: Sequence[str], source_name: str) -> str:
     """Hint for the message about an unknown name: close matches if there are any, else the first known names."""
-    close = similar(name, known)
+    close = similar(str(name), known)
     return f"did you mean {name_list(close)}?" if close else f"{source_name}: {name_list(known)}"
 
 

@@ -73,7 +73,7 @@ class DataOptions(ModelDataOptions):
     ``NAME_test``."""
     split_by_groups: Annotated[bool, Flag(name="split-groups")] = False
     """Whole groups are test rows."""
-    split_seed: int | None = None
+    split_seed: Annotated[int | None, Bounds(ge=0)] = None
     """Seed of the random split of data that have none, default 0.
 
     What a mixed table is encoded by is fitted on the train rows of this split. If it is given, rows without labels are
@@ -82,12 +82,12 @@ class DataOptions(ModelDataOptions):
     """Crop and resize images of a folder to squares.
 
     The center square of every image is resized to this number of pixels per side."""
-    length: Annotated[str | None, Flag("TIME")] = None
+    length: Annotated[str | int | None, Flag("TIME")] = None
     """Cut recordings into windows of this length: 2s, 500ms, or a number of points; "sounds": where silence ends.
 
     What is missing after the end of a shorter recording is masked. Default: a few long recordings are cut into windows
     of two seconds, or 1,000 points if the rate is not known; many keep their own lengths."""
-    step: Annotated[str | None, Flag("TIME")] = None
+    step: Annotated[str | int | None, Flag("TIME")] = None
     """Time between the starts of windows of a recording: 1s, points, or 50% of their length (default: 100%)."""
     rate: Annotated[float | None, Flag("HZ"), Bounds(gt=0)] = None
     """Points per second of recordings; files of another rate are resampled."""
@@ -178,10 +178,11 @@ class DataOptions(ModelDataOptions):
 
     def checked(self) -> "DataOptions":
         """The options with values of their types, and with those of a fitted run; raises InputError for others."""
-        for name in ("drop", "one_hot"):
-            if isinstance(value := getattr(self, name), str):
-                raise InputError(f"{name} is the text {one_line(value, 60)!r}, expected a list of column names")
-        for name in texts_of(DataOptions).keys() - {"columns", "schema", "table"}:
+        names = ("channels", "feature")
+        if texts := {name: value for name in names if isinstance(value := getattr(self, name), str)}:
+            lists = {name: [part.strip() for part in text.split(",") if part.strip()] for name, text in texts.items()}
+            return replace(self, **cast(dict[str, Any], lists)).checked()
+        for name in texts_of(DataOptions).keys() - {"table"}:
             check_declared(self, name)
         if self.split_by_groups and self.groups is None:
             raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
@@ -201,8 +202,8 @@ class DataOptions(ModelDataOptions):
             self,
             modality=modality,
             **cast(dict[str, Any], paths),
-            drop=tuple(self.drop),
-            one_hot=tuple(self.one_hot),
+            drop=tuple(self.drop or ()),
+            one_hot=tuple(self.one_hot or ()),
             columns=None if self.columns is None else dict(self.columns),
             few_labels=self.few_labels or None,
             target=None if self.target == "auto" else self.target,

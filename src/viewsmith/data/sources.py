@@ -178,6 +178,11 @@ def _normalization(
 
 def _name(source: str | os.PathLike[str]) -> str:
     """The source as text, in which a path is never a built-in name."""
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(
+            f"the data are of type {type(source).__name__}, expected a name, or the path of a file or folder; arrays "
+            "and data frames are given to an estimator: LinearContrast().fit_transform(x)"
+        )
     name = str(source)
     return name if isinstance(source, str) or name not in BUILTIN else os.path.join(os.curdir, name)
 

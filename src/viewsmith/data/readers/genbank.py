@@ -52,8 +52,6 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
     wanted = sorted({request.or_fitted("label"), request.or_fitted("groups")} - {None})
     types = request.or_fitted("feature")
     if types is not None:
-        types = [kind.strip() for kind in (types.split(",") if isinstance(types, str) else types)]
-        types = [kind for kind in types if kind]
         chosen = list(_features(found, types, path))
         sources = [feature for record in found for feature in record.features if feature.type == "source"]
         _check_known(path, request, wanted, [*sources, *(feature for _, feature in chosen)], of_features=True)

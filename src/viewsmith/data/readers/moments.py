@@ -57,7 +57,7 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
         fitted = (request.schema or {}).get("signal", {})
         points = max(FEWEST_POINTS, fitted["points"] if fitted.get("step") else 0)
         if request.length not in (None, SOUNDS):
-            points = max(points, points_of(str(request.length), request.rate, "length"))
+            points = max(points, points_of(request.length, request.rate, "length"))
         in_rows = len(others) - len(text) < points < len(frame)
     if not in_rows:
         recordings = _wide(frame, [each for each in others if each not in text], text, options, source_name)

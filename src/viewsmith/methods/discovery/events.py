@@ -425,8 +425,9 @@ class EventSearch(Search):
 
 def pieces(X: Any) -> np.ndarray:
     """Recordings (n, C, T), or of one channel (n, T), as float32 (n, C, T), NaN in gaps."""
-    x = X.detach().cpu().numpy() if hasattr(X, "detach") else X
-    return np.asarray(modality_of("series").read(x[:, None] if getattr(x, "ndim", 0) == 2 else x))
+    x = X.detach().cpu() if hasattr(X, "detach") else X
+    one_channel = getattr(x, "ndim", 0) == 2 and not hasattr(x, "tocsr")
+    return np.asarray(modality_of("series").read(np.asarray(x)[:, None] if one_channel else x))
 
 
 def without_gaps(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
