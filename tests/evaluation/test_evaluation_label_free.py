@@ -82,3 +82,9 @@ def test_neighbor_r2_checks_its_input(wine):
 )
 def test_a_trained_encoder_is_below_by_a_factor_or_a_part(trained, untrained, expected):
     assert below_untrained(trained, untrained) is expected
+
+
+@pytest.mark.parametrize("h", [np.zeros(5), np.full((4, 2), np.nan), [["a", "b"]] * 4, None, np.zeros((3, 2, 2))])
+def test_what_are_no_rows_of_numbers_is_refused(h):
+    assert refusal(label_free, h)[:2] in ("h ", "h:")
+    assert "(4, 2), and h_view (4, 3)" in refusal(label_free, np.eye(4)[:, :2], np.eye(4)[:, :3])

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation.baselines import pca
 from viewsmith.evaluation.neighbors import neighbors
+from viewsmith.evaluation.protocol import checked_rows
 from viewsmith.losses import diagnostics
 
 #: Name and one-line description of each of `measures`.
@@ -61,8 +62,19 @@ def measures(
 
 
 def label_free(h: ArrayLike, h_view: ArrayLike | None = None) -> dict[str, float]:
-    """Collapse and uniformity of a representation, and the alignment of views."""
-    rows = torch.tensor(np.asarray(h), dtype=torch.float32)
+    """Collapse and uniformity of a representation, and the alignment of views.
+
+    Parameters
+    ----------
+    h, h_view : array-like (n, d)
+        Representations of rows, and of a view of each.
+
+    Raises
+    ------
+    InputError
+        Less than two rows, other shapes, or values that are not finite.
+    """
+    rows = torch.tensor(checked_rows(h, "h"))
     if len(rows) < 2:
         raise InputError(f"label-free diagnostics were given {len(rows)} rows, expected at least 2")
     values = {
@@ -71,7 +83,10 @@ def label_free(h: ArrayLike, h_view: ArrayLike | None = None) -> dict[str, float
         "uniformity": diagnostics.uniformity(rows),
     }
     if h_view is not None:
-        values["alignment"] = diagnostics.alignment(rows, torch.tensor(np.asarray(h_view), dtype=torch.float32))
+        views = torch.tensor(checked_rows(h_view, "h_view"))
+        if views.shape != rows.shape:
+            raise InputError(f"h has shape {tuple(rows.shape)}, and h_view {tuple(views.shape)}, expected equal ones")
+        values["alignment"] = diagnostics.alignment(rows, views)
     return {name: float(value) for name, value in values.items()}
 
 

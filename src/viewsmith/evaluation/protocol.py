@@ -272,7 +272,7 @@ def score_embedding(
     tested: Any = np.asarray(y_test)
     target = target or ("class" if numbers_of(y, "y_train") is None else "number")
     selected = check_protocols(protocols, target)
-    rows, test_rows = _rows(train, f"{name} (train)"), _rows(test, f"{name} (test)")
+    rows, test_rows = checked_rows(train, f"{name} (train)"), checked_rows(test, f"{name} (test)")
     if rows.shape[1] != test_rows.shape[1]:
         raise InputError(
             f"{name} has {rows.shape[1]} columns in train and {test_rows.shape[1]} in test, expected equal numbers"
@@ -443,7 +443,8 @@ def _normalized(rows: Rows) -> Rows:
     return rows / norms
 
 
-def _rows(x: ArrayLike, source_name: str) -> Rows:
+def checked_rows(x: ArrayLike, source_name: str) -> Rows:
+    """Rows of features, float32; raises InputError for other shapes, and values that are no finite numbers."""
     rows = np.asarray(x)
     check_numbers(rows, source_name)
     if rows.ndim != 2 or 0 in rows.shape:
