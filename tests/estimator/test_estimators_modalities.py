@@ -169,6 +169,11 @@ def test_a_custom_module_as_encoder(tmp_path):
     assert "viewsmith.load(run, encoder=...)" in refusal(viewsmith.load, tmp_path / "run")
     assert np.array_equal(viewsmith.load(tmp_path / "run", encoder=custom).transform(x), model.transform(x))
     refusal(viewsmith.load, tmp_path / "run", encoder=torch.nn.Flatten())
+    compiled = Contrastive(encoder=torch.compile(custom, backend="eager"), epochs=1, batch_size=8, random_state=0).fit(
+        x
+    )
+    compiled.save(tmp_path / "compiled")
+    assert np.array_equal(viewsmith.load(tmp_path / "compiled", encoder=custom).transform(x), model.transform(x))
 
 
 @pytest.mark.parametrize("module", [torch.nn.Linear(3, 2), torch.nn.Identity()])

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from cases import SEED, slow
+from refusals import refusal
 from registered import made
 from viewsmith import Contrastive
 from viewsmith.methods.loading import estimators
@@ -120,3 +121,9 @@ def test_names_of_features_are_stored_and_checked(wine):
     table.iloc[3, 2] = np.nan
     with pytest.raises(ValueError, match=r"1 missing value \(NaN\) in 1 column: wine 2"):
         model.transform(table)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(32, "a tuple such as (32,)"), ("x", "a tuple")])
+def test_widths_that_are_no_tuple_are_named(given, expected):
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    assert refusal(Contrastive(hidden=given).fit, x).endswith(f"hidden is {given!r}, expected {expected}")

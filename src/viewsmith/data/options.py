@@ -43,7 +43,7 @@ class DataOptions(ModelDataOptions):
     """How a data set is read: the keyword arguments of `load_dataset`, which has the defaults, too."""
 
     label: Annotated[str | None, Flag("COLUMN")] = None
-    """Column of labels, of a table, of obs (h5ad) or of --labels; no feature, trained on by supcon alone.
+    """Column of labels, of a table, of obs (h5ad) or of --labels: not a feature, and only supcon trains on it.
 
     It is never a feature. Of FASTA files a key or part of the headers."""
     labels: Annotated[Path | None, Flag("FILE")] = None

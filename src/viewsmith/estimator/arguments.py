@@ -199,8 +199,8 @@ class Encoder(Part):
     further = "encoder_options"
 
     encoder: str | nn.Module = "auto"
-    """{encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied. "auto":
-    {default encoders}."""
+    """{encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied, without
+    torch.compile. "auto": {default encoders}."""
     encoder_options: dict[str, Any] | None = None
     """Further options of the encoder by name."""
     encoder_weights: str | None = None

@@ -280,7 +280,8 @@ def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, 
     """The encoder with fresh weights or weights from a file; a copy of a custom module."""
     options, facts = plan.options, plan.facts
     if isinstance(options.encoder, nn.Module):
-        custom: nn.Module = copy.deepcopy(options.encoder)
+        # Of a module of torch.compile, which renames the weights, what is compiled.
+        custom: nn.Module = copy.deepcopy(getattr(options.encoder, "_orig_mod", options.encoder))
         freeze_layers(custom, options.freeze)
         keep_frozen_parts(custom)
         return custom

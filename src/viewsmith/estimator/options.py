@@ -314,6 +314,8 @@ def _explain(owner: str, error: pydantic.ValidationError) -> str:
             text = f"at least {int(detail['loc'][-1]) + 1} values"
         elif detail["type"] == "too_long":
             text = f"at most {detail['ctx']['max_length']} values"
+        elif detail["type"] == "tuple_type":
+            text = f"a tuple such as ({detail['input']!r},)" if isinstance(detail["input"], int) else "a tuple"
         elif detail["type"] in ("sequence_str", "is_instance_of") and "Sequence" in text:
             text = "a list"
         if text not in expected:

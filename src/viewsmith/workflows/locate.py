@@ -82,7 +82,7 @@ def inferring(model: ViewsmithEstimator, inference: str | None) -> ViewsmithEsti
     return with_inference(_of_crl_tac(model, lacks), inference)
 
 
-def _of_crl_tac(model: ViewsmithEstimator, lacks: str = "finds no locations:") -> CRLTAC:
+def _of_crl_tac(model: ViewsmithEstimator, lacks: str = "finds no locations: use `viewsmith discover`, or") -> CRLTAC:
     if not isinstance(model, CRLTAC):
         raise InputError(f"the run was fitted with {model.name}, which {lacks} give a run of crl-tac")
     return model
