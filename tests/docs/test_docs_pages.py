@@ -1,11 +1,17 @@
 """Pages of methods, frameworks and modalities have the same sections; pages of methods have a picture from a script."""
 
 import re
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from viewsmith.core.registry import entries
+from viewsmith import Contrastive
+from viewsmith.core import registry
+from viewsmith.core.registry import entries, register
+from viewsmith.views import ViewMaker
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECTIONS = ["When to use it", "Example", "Options", "How it works", "Measured", "Limits"]
@@ -80,3 +86,30 @@ def test_sentences_are_short():
     found = [words for path in pages for words in lengths(path.read_text(encoding="utf-8")) if words]
     assert sum(found) / len(found) <= 15
     assert max(found) <= 25
+
+
+def test_transforms_of_torchvision_are_views_as_the_page_says(monkeypatch):
+    monkeypatch.setattr(registry, "_entries", {kind: [*parts] for kind, parts in registry._entries.items()})
+    code = next(
+        text for text in re.findall(r"^```py\n(.*?)^```", page("extending"), re.DOTALL | re.MULTILINE) if "v2" in text
+    )
+
+    class Cropped(torch.nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.size = size
+
+        def forward(self, image):
+            assert image.shape[0] == 3
+            return torch.nn.functional.interpolate(image[None, :, 1:], self.size)[0]
+
+    v2 = types.SimpleNamespace(
+        RandomResizedCrop=Cropped,
+        RandomHorizontalFlip=torch.nn.Identity,
+        Compose=lambda each: torch.nn.Sequential(*each),
+    )
+    names = {"v2": v2, "torch": torch, "ViewMaker": ViewMaker, "register": register, "Contrastive": Contrastive}
+    exec(code, names)
+    images = np.random.default_rng(0).integers(0, 256, (20, 8, 10, 3), dtype=np.uint8)
+    model = Contrastive(views="transformed", epochs=1, random_state=0).fit(images)
+    assert model.views(images[:2], n_views=3).shape == (2, 3, 8, 10, 3)
