@@ -109,6 +109,36 @@ def test_features_of_other_kinds_are_left_out(tmp_path, counts):
     assert np.array_equal(data.x, counts.toarray()[:, :28]) and len(data.feature_names) == 28
 
 
+@pytest.mark.parametrize("write", ["table", "csv"])
+def test_names_that_r_writes_have_quotes_and_numbers(tmp_path, counts, write):
+    """As of write.table and write.csv, with row names."""
+    place = folder(tmp_path / "x", counts, version=2)
+    genes = [f"Gene{i}" for i in range(30)]
+    for file, names in (("barcodes.tsv", CELLS), ("genes.tsv", genes)):
+        (place / file).write_text("".join(f'"{i}"\t"{name}"\n' for i, name in enumerate(names, 1)))
+    if write == "csv":
+        (place / "matrix.mtx").rename(place / "counts.mtx")
+        for file, names in (("cells.csv", CELLS), ("genes.csv", genes)):
+            lines = [f'"{i}","{name}"\n' for i, name in enumerate(names, 1)]
+            (place / file).write_text('"","x"\n' + "".join(lines))
+        for file in ("barcodes.tsv", "genes.tsv"):
+            (place / file).unlink()
+    pd.DataFrame({"cell": CELLS, "kind": LABELS}).to_csv(place / "metadata.csv", index=False)
+    data = load_dataset(place / "counts.mtx" if write == "csv" else place, labels=place / "metadata.csv", label="kind")
+    assert data.feature_names == genes and list(data.row_names) == CELLS and data.y.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("of_file", [True, False])
+def test_proteins_among_the_genes_of_an_h5ad_file_are_named(tmp_path, counts, of_file):
+    var = pd.DataFrame(
+        {"feature_types": ["Gene Expression"] * 28 + ["Antibody Capture"] * 2}, index=map(str, range(30))
+    )
+    cells = anndata.AnnData(counts.astype(np.float32), pd.DataFrame(index=CELLS), var)
+    cells.write_h5ad(tmp_path / "x.h5ad")
+    with pytest.warns(UserWarning, match=r"other kinds \(Antibody Capture\) are scaled and learned with the genes"):
+        load_dataset(tmp_path / "x.h5ad") if of_file else h5ad.matrix_of(cells, None, None)
+
+
 @pytest.mark.parametrize("form", ["folder", "file", "matrix"])
 def test_peaks_of_chromatin_that_are_open_or_not_are_log_normalized(tmp_path, counts, form):
     places = [("chr1", str(500 * i), str(500 * i + 200)) for i in range(30)]

@@ -46,8 +46,8 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
         from scipy.io import mmread
 
         counts = sparse.csr_array(sparse.coo_array(mmread(files[0])).T)
-        cells = [line.split("\t")[0] for line in lines_of(files[1])]
-        features = [line.split("\t") for line in lines_of(files[2])]
+        cells = [fields[0] for fields in _fields(lines_of(files[1]), "\t")]
+        features = _fields(lines_of(files[2]), "\t")
     if files[2].name.startswith("peaks.bed"):
         names, kinds = list(map(_best, features)), [PEAKS] * len(features)
     else:
@@ -119,6 +119,14 @@ def _file(folder: Path, names: tuple[str, ...]) -> Path:
 def lines_of(file: Path) -> list[str]:
     with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as text:
         return text.read().splitlines()
+
+
+def _fields(lines: list[str], separator: str) -> list[list[str]]:
+    """Fields of lines of names, without the quotes and the numbers of rows that R and pandas write."""
+    fields = [line.replace('"', "").split(separator) for line in lines]
+    numbers, others = [each[0] for each in fields if len(each) > 1], {each[1] for each in fields if len(each) > 1}
+    numbered = any(numbers == [str(start + i) for i in range(len(fields))] for start in (0, 1))
+    return [each[1:] for each in fields] if numbered and len(others) > len(fields) / 2 else fields
 
 
 def _texts(stored: Any) -> list[str]:
@@ -232,8 +240,8 @@ def _names(path: Path, size: int) -> tuple[list[str], Path | None]:
         except (OSError, UnicodeDecodeError):
             continue
         if len(lines) in (size, size + 1):
-            fields = [line.replace('"', "").split("\t" if "\t" in line else ",") for line in lines[len(lines) - size :]]
-            return [_best(field) for field in fields], file
+            names = lines[len(lines) - size :]
+            return [_best(each) for each in _fields(names, "\t" if names and "\t" in names[0] else ",")], file
     return [], None
 
 

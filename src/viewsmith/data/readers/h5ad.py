@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, require, suggest
+from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, require, suggest, warn
 from viewsmith.core.files import atomic_path, target_of
 from viewsmith.core.rows import AnyRows, RowSource, SparseRows, check_size, memory_limit
 from viewsmith.data.layouts import transposing
@@ -250,6 +250,8 @@ def _cells(path: Path, request: DataOptions, prefix: str, source_name: str | Non
         if of_genes and request.schema is None and genes_in_rows(cells, names or []):
             said = f"{source_name}: rows (obs) are genes and columns cells, by their names, expected cells in rows"
             raise InputError(f"{said}: {transposing(source_name)}")
+        if of_genes and request.schema is None:
+            _warn_kinds(var, source_name)
         order = None if names is None else column_order(names, request.schema, source_name)
         label = label_column(obs, request, (), f"{source_name}: obs")
         groups = group_column(obs, request, f"{source_name}: obs")
@@ -374,6 +376,17 @@ MEASURED = (
 OTHER_NAMES = "; are they names of another kind, symbols and Ensembl's?"
 
 
+def _warn_kinds(var: Any, source_name: str) -> None:
+    """Warn of proteins or peaks among the genes, as scanpy reads them from files of 10x."""
+    kinds = var["feature_types"].map(str) if "feature_types" in var else ()
+    if "Gene Expression" in (found := {*kinds}) and len(found) > 1:
+        others = name_list(sorted(found - {"Gene Expression"}))
+        warn(
+            f"{source_name}: features of other kinds ({others}) are scaled and learned with the genes; to leave them "
+            "out: adata = adata[:, adata.var['feature_types'] == 'Gene Expression']"
+        )
+
+
 def column_order(names: list[str], schema: dict[str, Any] | None, source_name: str) -> np.ndarray | None:
     """Indices of the columns that a run was fitted on, in its order; None for all columns in the order of the file."""
     check_unique(names, f"{source_name} has equal var_names", "rename them with var_names_make_unique()")
@@ -449,6 +462,8 @@ def matrix_of(
     names = [str(name) for name in cells.var_names]
     if fitted is None and genes_in_rows([str(name) for name in cells.obs_names], names):
         raise InputError(f"{WHAT} has genes in its rows (obs) and cells in its columns, by their names: give adata.T")
+    if fitted is None:
+        _warn_kinds(cells.var, WHAT)
     schema = None if fitted is None else {"columns": list(fitted), "one_hot": {}, "drop": []}
     order = column_order(names, schema, WHAT)
     matrix = _in_memory(matrix)
