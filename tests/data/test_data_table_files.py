@@ -150,6 +150,70 @@ def test_a_zero_of_sas_is_zero(tmp_path, monkeypatch):
     assert load_dataset(tmp_path / "a.xpt", label="sex").y.tolist() == [0, 1] * 9
 
 
+def test_sas_for_transport_of_version_8_has_the_line_that_converts_it(tmp_path):
+    (tmp_path / "a.xpt").write_bytes(b"HEADER RECORD*******LIBV8   HEADER RECORD!!!!!!!".ljust(80, b"0"))
+    message = refusal(load_dataset, tmp_path / "a.xpt")
+    assert "for transport, version 8, which is not read yet" in message and "pyreadstat.read_xport" in message
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    """Write rows of cells as a sheet of a workbook."""
+
+    def write(rows):
+        pd.DataFrame(rows).to_excel(tmp_path / "s.xlsx", header=False, index=False)
+        return tmp_path / "s.xlsx"
+
+    return write
+
+
+ROWS = [["uv"[i % 2], *np.random.default_rng(i).normal(size=4)] for i in range(20)]
+
+
+@pytest.mark.parametrize("above", [[], [["Table S1"], [None]]])
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        (
+            ["kind", "size", None, None, "weight"],
+            [None, "a", "b", "c", "d"],
+            ["size a", "size b", "size c", "weight d"],
+        ),
+        ([None, "old", "old", "new", "new"], ["kind", "a", "b", "a", "b"], ["old a", "old b", "new a", "new b"]),
+    ],
+)
+def test_names_of_columns_in_two_lines_are_joined(sheet, capsys, first, second, names, above):
+    rows = [list(row) for row in ROWS]
+    rows[3][0] = None
+    data = load_dataset(sheet([*above, first, second, *rows]), label="kind", few_labels=True)
+    assert data.feature_names == names and data.y[:5].tolist() == ["u", "v", "u", "", "u"]
+    np.testing.assert_allclose(data.x, np.array([row[1:] for row in ROWS]), rtol=1e-6)
+    assert "the names of the columns are in two lines, and are joined: kind, " in capsys.readouterr().err
+
+
+def test_one_line_of_names_is_not_joined(sheet):
+    names = ["kind", "a", "b", "c", "d"]
+    data = load_dataset(sheet([names, [None, "mm", "mm", "g", "g"], *ROWS]), label="kind")  # units
+    assert data.feature_names == names[1:] and len(data.x) == 20
+    texts = [[*row[:4], None, "done"] for row in ROWS]
+    data = load_dataset(sheet([["kind", "a", "b", "c", None, "note"], *texts]), label="kind", drop=["note"])
+    assert data.feature_names == ["a", "b", "c"] and len(data.x) == 20
+
+
+def test_a_last_row_of_totals_below_categories_is_named(sheet):
+    rows = [["kind", "a", "b", "c", "d"], *ROWS, ["Total", 1.0, 2.0, 3.0, 4.0]]
+    with pytest.warns(UserWarning, match="the last 1 row may be of sums or notes"):
+        load_dataset(sheet(rows), label="kind", few_labels=True)
+
+
+def test_of_several_sheets_the_largest_is_named(tmp_path):
+    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
+        pd.DataFrame({"read": ["me", "first"]}).to_excel(book, sheet_name="README", index=False)
+        pd.DataFrame(ROWS).to_excel(book, sheet_name="Data", index=False)
+    assert "expected one: give" in (message := refusal(load_dataset, tmp_path / "a.xlsx"))
+    assert message.endswith("a.xlsx::Data")
+
+
 def test_orc(tmp_path):
     pytest.importorskip("pyarrow")
     pd.DataFrame({"a": [1.5, 2, 3], "b": [1, 2, 4]}).to_orc(tmp_path / "a.orc")

@@ -71,7 +71,8 @@ def warn_last_rows(frame: "pd.DataFrame", source_name: str) -> None:
     first = frame.iloc[:, 0].map(str)
     named = first.str.fullmatch(_SUM).to_numpy()
     count = int(named.sum())
-    if 0 < count <= LAST and named[-count:].all() and first.nunique() > len(frame) / 2:
+    once = first.nunique() > len(frame) / 2 or first[named].is_unique  # not so of a category
+    if 0 < count <= LAST and named[-count:].all() and once:
         cells = one_line(first.iloc[-count], 40)
         warn(
             f"{source_name}: the last {pluralize(count, 'row')} may be of sums or notes ({cells}), and "

@@ -62,26 +62,52 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
     file, given = file_of(path)
     _check_file_size(file)
     with reading(str(file), "an .xlsx workbook"), pd.ExcelFile(file, engine="openpyxl") as book:
-        filled = [sheet.title for sheet in book.book.worksheets if sheet.max_row > 1]
-        sheet = _one([str(name) for name in filled], given, file, "sheet")
+        filled = [sheet for sheet in book.book.worksheets if sheet.max_row > 1]
+        filled.sort(key=lambda sheet: -sheet.max_row * sheet.max_column)  # a line names the largest
+        sheet = _one([str(each.title) for each in filled], given, file, "sheet")
         top = book.parse(sheet, header=None, nrows=HEAD_ROWS)
         above = lines_above(top.notna().sum(axis=1).tolist())
         header = [str(name) for name in top.iloc[above].dropna()]
-        frame = book.parse(sheet, header=above)
+        joined = _names_of_two_lines(top.iloc[above:])
+        below = above if joined is None else above + 1
+        frame = book.parse(sheet, header=below)
+        if joined is not None:
+            header = joined
+            frame.columns = pd.Index(joined)
         label = request.or_fitted("label")
-        if label in frame.columns and frame[label].isna().any():
-            written = book.parse(sheet, header=above, usecols=[label], dtype=str, keep_default_na=False)[label]
+        if label in header and frame[label].isna().any():
+            place = [list(frame.columns).index(label)]
+            written = book.parse(sheet, header=below, usecols=place, dtype=str, keep_default_na=False).iloc[:, 0]
             frame = with_none(frame, label, written, str(path))
     if above and request.schema is None:
         say_above(above, top.iloc[0].dropna().iloc[0] if top.iloc[0].notna().any() else "", str(path))
+    if joined is not None and request.schema is None:
+        say(f"{path}: the names of the columns are in two lines, and are joined: {name_list(joined, 6)}")
     check_unique(header, f"{path} has columns with equal names", RENAME)
     empty = frame.isna().all(axis=1).to_numpy()
     if empty.any() and not empty[empty.argmax() :].all():
         raise InputError(
-            f"{path}: line {int(empty.argmax()) + above + 2:,} of the sheet is empty and others follow, which may be "
+            f"{path}: line {int(empty.argmax()) + below + 2:,} of the sheet is empty and others follow, which may be "
             "another table: put it into a sheet of its own, or delete the line"
         )
     return _rows(frame[~empty], path, request)
+
+
+def _names_of_two_lines(top: pd.DataFrame) -> list[str] | None:
+    """Names of columns, of those of groups of columns and the line below them, such as size area; None of one line:
+    the first has gaps or repeats, and there are only texts in the second, above numbers."""
+    if len(top) < 4:
+        return None
+    first, second, values = top.iloc[0], top.iloc[1], top.iloc[2:].dropna(axis=1, how="all")
+    whole = bool(first[values.columns].notna().all()) and first[values.columns].is_unique
+    texts = second.dropna().map(lambda cell: isinstance(cell, str)).all()
+    numbers = values.apply(pd.to_numeric, errors="coerce").notna().all()
+    if whole or not texts or not numbers.any() or second[values.columns][numbers].isna().any():
+        return None
+    lines = zip(first.ffill().fillna("").map(str), first.fillna("").map(str), second.fillna("").map(str), strict=True)
+    names = [f"{group} {below}".strip() if below else own for group, own, below in lines]
+    known = [name for name, column in zip(names, top.columns, strict=True) if column in values]
+    return names if all(known) and len(set(known)) == len(known) else None
 
 
 @reader(
@@ -155,7 +181,9 @@ def _with_labels(path: Path, columns: list[str]) -> tuple[pd.DataFrame, list[str
 def read_sas(path: Path, request: DataOptions) -> FileContents:
     """A table of SAS, or one in its format for transport."""
     _check_file_size(path)
-    with reading(str(path), "a table of SAS"):
+    with reading(str(path), "a table of SAS"), path.open("rb") as file:
+        if file.read(25) == b"HEADER RECORD*******LIBV8":
+            raise InputError(sentence(path, named("xport8")))
         frame = pd.read_sas(path, encoding="latin-1" if path.suffix.lower() == ".xpt" else "infer")
     numbers = frame.select_dtypes("number")
     zeros = dict(numbers.mask(numbers.abs() < ZERO, 0.0).items())
