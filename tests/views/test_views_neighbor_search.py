@@ -129,6 +129,19 @@ def test_more_lists_are_visited_until_the_recall_is_reached():
     assert NeighborSearch(x, 1, exact_up_to=0, recall=1.1).summary == EXACT
 
 
+def test_a_search_of_very_many_rows_is_bounded_and_says_so(monkeypatch, capsys):
+    x = torch.randn(4000, 16, generator=torch.Generator().manual_seed(0))
+    whole = NeighborSearch(x, 1, exact_up_to=0, recall=0.8).summary
+    assert whole.recall >= 0.8 and not capsys.readouterr().err
+    monkeypatch.setattr(neighbors, "MOST_PRODUCTS", x.numel() * len(x) / 20)
+    search = NeighborSearch(x, 1, exact_up_to=0, recall=0.8)
+    assert search.summary.recall < 0.8 and search.summary.probes == search.summary.lists // 20 < whole.probes
+    assert "the neighbor graph of 4,000 rows has a recall of" in capsys.readouterr().err
+    assert abs((search.graph() == nearest_neighbors(x, 1)).float().mean() - search.summary.recall) < 0.1
+    monkeypatch.setattr(neighbors, "MOST_PRODUCTS", 1)
+    assert NeighborSearch(x, 1, exact_up_to=0).summary.probes == 1
+
+
 def test_one_seed_gives_one_graph():
     x = draw(4000, 8, clusters=1, dtype=torch.float32)
     graphs = [NeighborSearch(x, 1, exact_up_to=0, seed=seed).graph() for seed in (0, 0, 1)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import Impute
-from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.core.rows import BLOCK_VALUES, AnyRows, RowSource
 
 # Values that float32 must tell apart in a column; with fewer a warning is given.
 LEVELS = 64
@@ -141,7 +141,8 @@ def check_finite(
         return
     # Counts by column, over blocks of rows.
     infinite, missing, too_large = 0, 0, True
-    for stored in x.stored_blocks() if isinstance(x, RowSource) else [x]:
+    in_blocks = x.stored_blocks() if isinstance(x, RowSource) else np.array_split(x, x.size // BLOCK_VALUES + 1)
+    for stored in in_blocks:
         block: Any = stored
         if not isinstance(stored, np.ndarray):
             if np.isfinite(stored.data).all():

@@ -48,8 +48,9 @@ class InvertedLists:
         # Half the squared norms (0 for cosines): |q - x|^2 = |q|^2 + 2 (|x|^2 / 2 - q x), ordered by the second term,
         # which is one product of (x, |x|^2 / 2) and (-q, 1). Rows at infinity complete the groups of the last list.
         self._extended = rows.new_zeros(len(x) + GROUPS - 1, x.shape[1] + 1)
-        self._extended[: len(x), :-1] = rows[self.order]
         self.rows = self._extended[: len(x), :-1]
+        for part, index in zip(self.rows.split(TILE), self.order.split(TILE), strict=True):
+            part.copy_(rows[index])
         if metric == "euclidean":
             self._extended[: len(x), -1] = self.rows.square().sum(1) / 2
         self._extended[len(x) :, -1] = float("inf")

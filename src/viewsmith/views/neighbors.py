@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.distributed import check_time, together, world_size
-from viewsmith.core.errors import check
+from viewsmith.core.errors import check, say
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.tensors import on_host, stream
 from viewsmith.losses.nt_xent import unit
@@ -251,6 +251,9 @@ EXACT_UP_TO_GPU = 100_000
 RECALL = 0.95
 SAMPLE = 1000  # queries on which recall is measured
 FIRST_PROBES, MORE_PROBES = 6, 1.5
+# Products of numbers in the search of a graph on a CPU, which take about seven minutes of one core. Of up to 370,000
+# rows of 50 columns all lists can be visited. Nearly as near neighbors train nearly as well (docs/contrastive.md).
+MOST_PRODUCTS = 3.5e12
 
 
 @dataclass(frozen=True)
@@ -271,7 +274,7 @@ class NeighborSearch:
 
     Up to `exact_up_to` rows the search is exact (`nearest_neighbors`). Above, rows are in lists (`InvertedLists`), and
     the number of visited lists grows until the recall on 1,000 rows is at least `recall`. If this takes half of the
-    lists or more, the search is exact, too.
+    lists or more, the search is exact, too. On a CPU it grows only up to `MOST_PRODUCTS`, which is said.
 
     Parameters
     ----------
@@ -319,11 +322,17 @@ class NeighborSearch:
         nearest = nearest_neighbors(x, k + 1, queries=x[index], metric=metric)
         limit = _distances(x, index, nearest, metric, exclude_self=True).sort(dim=1).values[:, k - 1]
         limit += 1e-6 if metric == "cosine" else 1e-5 * limit  # rounding
-        probes = FIRST_PROBES
-        while 2 * probes < len(lists):
+        most = int(len(lists) * MOST_PRODUCTS / (len(x) ** 2 * x.shape[1])) if on_host(x) else len(lists)
+        probes, most = FIRST_PROBES, max(1, most)
+        while 2 * (probes := min(probes, most)) < len(lists):
             found = _distances(x, index, lists.of_rows(index, k, probes), metric)
             reached = float((found <= limit[:, None]).double().mean())
-            if reached >= recall:
+            if reached >= recall or probes == most:
+                if reached < recall:
+                    say(
+                        f"the neighbor graph of {len(x):,} rows has a recall of {reached:.0%}, that of fewer rows "
+                        f"{recall:.0%}: the time of its search is bounded"
+                    )
                 self._lists, self.summary = lists, SearchSummary("inverted lists", reached, len(lists), probes)
                 return
             probes = int(MORE_PROBES * probes)

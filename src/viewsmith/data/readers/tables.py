@@ -122,7 +122,7 @@ def given_roles(request: DataOptions) -> dict[str, str]:
 
 def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents | None:
     """A new table: roles by dtype and content, and an encoder that is fitted to the training rows."""
-    features = frame if request.label is None else frame.drop(columns=[request.label])
+    features = frame if request.label is None else frames.without_columns(frame, [request.label])
     if features.shape[1] == 0:
         raise InputError(f"{source_name} has no feature, only the label: {name_list(list(frame.columns))}")
     y = None if request.label is None else frames.labels(frame[request.label])
@@ -150,7 +150,8 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         )
         known = ~labels.missing_labels(y) if partial else np.ones(len(y), dtype=bool)
         used = [name for name, role in roles.items() if role != "drop"]
-        labels.warn_leaks(features.loc[known, used], y[known], request.label, source_name)
+        among = frames.without_columns(features, set(roles).difference(used))
+        labels.warn_leaks(among if known.all() else among[known], y[known], request.label, source_name)
     kept = {name: role for name, role in roles.items() if role != "drop"}
     if is_plain(features, kept, gaps=request.impute == "median"):
         return None
@@ -291,7 +292,7 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
     from pyarrow import default_memory_pool, parquet
 
     with reading(str(path), "a parquet file"), path.open("rb") as file:
-        opened = parquet.ParquetFile(file)
+        opened = parquet.ParquetFile(file, pre_buffer=False)  # which would keep the whole file in memory, too
         shape = (opened.metadata.num_rows, opened.metadata.num_columns)
         # The encoder of a mixed table needs its columns as a whole, and so do recordings, spectra and images.
         rows = request.modality in (None, "vectors") and request.table is None
@@ -301,7 +302,12 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
     columns = [str(column) for column in frame.columns]
     check_unique(columns, f"{path} has columns with equal names", RENAME)
     frame.columns = pd.Index(columns)  # without the copy that set_axis makes
-    return _rows_on_disk(frame, path, request) if stays else table_rows(frame, request, str(path))
+    if stays:
+        return _rows_on_disk(frame, path, request)
+    found = table_rows(frame, request, str(path))
+    del frame
+    default_memory_pool().release_unused()  # the columns, which pyarrow keeps for tables that it may read later
+    return found
 
 
 def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileContents:
@@ -500,7 +506,8 @@ def _encode(
 ) -> tuple[np.ndarray, list[str]]:
     """Numeric columns, followed by the indicator columns of each encoded column; and the names of the features."""
     columns, names = table["columns"], list(table["columns"])
-    used = frame if columns == list(frame.columns) else frame[columns]
+    used = frames.without_columns(frame, set(frame.columns).difference(columns))
+    used = used if columns == list(used.columns) else used[columns]
     blocks = [as_vectors(frames.values(used), columns, impute, source_name)] if columns else []
     for column, categories in table["one_hot"].items():
         block, unseen = frames.one_hot(frame[column], categories)
@@ -526,5 +533,4 @@ def _check_options(frame: pd.DataFrame, request: DataOptions, source_name: str) 
 
 
 def _check_missing(frame: pd.DataFrame, columns: list[str], source_name: str) -> None:
-    missing = frame.isna() if columns == list(frame.columns) else frame[columns].isna()
-    check_missing(missing.to_numpy().sum(axis=0), columns, source_name)
+    check_missing(frame.isna()[columns].to_numpy().sum(axis=0), columns, source_name)
