@@ -145,7 +145,7 @@ def flag_of(cls: type, name: str) -> Any:
     text = texts_of(cls)[name].partition("\n\n")[0]
     each = () if get_origin(inner) is tuple else get_args(inner)
     kinds = {inner, *(get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in each)}
-    kinds &= {bool, int, float, Path}
+    kinds &= {bool, Path} if str in kinds else {bool, int, float, Path}  # 2s, or a number of points, is a text
     shown = f"[{told.lists}]: {text}" if told.lists else text
     option = Option(f"--{told.name or name.replace('_', '-')}", metavar=told.metavar, help=shown)
     if name in LISTS:
