@@ -57,7 +57,7 @@ def discover(
         asked["windows"] = [int(side) for side in sides]
     with flags_of_discovery():
         for name in given:
-            check_declared(DiscoveryOptions(**given), name)
+            check_declared(DiscoveryOptions(**asked), name)
         check_modality(given.get("modality", "auto"))
     early.check_paths(data=data)
     places.check_free_for_parts(out)
