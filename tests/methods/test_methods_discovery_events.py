@@ -175,3 +175,58 @@ def test_frames_and_tensors_are_recordings_and_what_is_none_is_one_line():
         np.testing.assert_array_equal(events.pieces(given)[:, 0], x)
     for given in (pd.DataFrame({"a": list("uvw")}), csr_matrix(x)):
         assert "expected numbers" in refusal(events.pieces, given)
+
+
+def calls_in_silence(n=15, length=2400):
+    """Pieces with irregular clicks of many sizes for a third of the time, and faint noise beside them."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 0.02, (n, 1, length))
+    for piece in x[:, 0]:
+        at = rng.integers(100, 300)
+        end = at + rng.integers(700, 900)
+        while at < end:
+            points = rng.integers(20, 60)
+            piece[at : at + points] += np.exp(rng.normal()) * rng.normal(size=points) * np.hanning(points)
+            at += points + rng.integers(10, 60)
+    return x.astype(np.float32)
+
+
+def test_silence_between_calls_is_a_state_and_no_event(tmp_path):
+    x = calls_in_silence()
+    model = Discovery(modality="series", windows=[240])
+    with pytest.warns(UserWarning, match="what recurs most fills [3-6].% of the pieces, as the silence between"):
+        model.fit(x)
+    found = model.locate(x)
+    assert len(found) > 10
+    assert min(x[e["sample"], 0, e["start"] : e["end"]].std() for e in found) > 0.05  # silence has 0.02
+    model.save(tmp_path / "found")
+    again = Discovery.load(tmp_path / "found")
+    assert len(again.search_.states) == 1
+    np.testing.assert_array_equal(again.locate(x), found)
+
+
+def test_too_little_beside_a_state_is_said(monkeypatch):
+    search = events.EventSearch(windows=[240])
+    monkeypatch.setattr(events.Event, "beside", lambda self, x, free: (0.9, np.zeros_like(free)))
+    with pytest.warns(UserWarning, match="fills 90% of the pieces"):
+        search.fit(calls_in_silence())
+    assert not search.parts and "leaves too little beside it" in search.describe()
+
+
+def test_free_points_beside_a_state_are_in_none_of_its_windows():
+    x, _ = with_events(n=8)
+    event = events.find_events(x, everywhere(x), [30])[0]
+    free = everywhere(x)
+    free[:, :40] = False
+    filled, beside = event.beside(x, free)
+    starts, scores = event.scores(x)
+    expected, windows, of_the_kind = free.copy(), 0, 0
+    for piece in range(8):
+        for start, score in zip(starts, scores[piece], strict=True):
+            if start >= 40:
+                windows += 1
+                if score > event.rarity:
+                    of_the_kind += 1
+                    expected[piece, start : start + 30] = False
+    assert filled == of_the_kind / windows and 0 < filled < events.STATE
+    np.testing.assert_array_equal(beside, expected)

@@ -21,16 +21,19 @@ itself in each, without the pieces that are scored. An event lies in few of 100 
 
 Symbols: z a window; w its points; n pieces of C channels and T points; s(z) = log p_P(z) / p_U(z).
 
-After an event is found, its places are masked, and the next one is sought. The q-value of a place compares its score
-with the best scores of pieces with random phases and the same spectra, those beside the events: with events in them,
-spectra have their power all over the piece. So a piece may have no event.
+What recurs most may be no event but a state, such as the silence between calls: it is masked, and what recurs beside it
+is sought. After an event is found, its places are masked, and the next one is sought. The q-value of a place compares
+its score with the best scores of pieces with random phases and the same spectra, those beside the events: with events
+in them, spectra have their power all over the piece. So a piece may have no event.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.progress import TOLD, with_progress
@@ -60,6 +63,9 @@ LEAST_SPREAD = 0.01  # of the standard deviation of a channel; what is below is 
 PLACES = 8  # of a piece, to which p_P is fitted again
 CHANNELS = 8  # of more than twice as many, so many are searched
 COMMON = 0.01  # least variance of a component of the channels, of which the mean is 1
+#: Of the windows, what more of them rather are than not is a state, and no event: events side by side, each like the
+#: windows that begin up to an eighth of the width before or after it, would be a quarter of all.
+STATE = 0.25
 QUICK = 100, 4, 3  # pieces, windows in a width, and rounds, in which channels are compared
 AT_ONCE = 2**20  # values of windows that are in memory at once
 
@@ -95,6 +101,18 @@ class Event:
     def scores_of(self, z: np.ndarray) -> np.ndarray:
         """Scores (n, m) of windows with the components z (n, m, d)."""
         return self.windows[1](z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
+
+    def beside(self, x: np.ndarray, free: np.ndarray) -> tuple[float, np.ndarray]:
+        """Of the free windows of pieces (n, C, T), how many rather are of the kind than not, as a fraction; and which
+        free points lie in none of these, bool (n, T)."""
+        plain, sought = self.sought(x)
+        parts = [plain.scores(some) for some in _sliced(sought, sought.shape[1] * x.shape[2])]
+        starts, whole = parts[0][0], free_windows(free, parts[0][0], self.width)
+        there = (np.concatenate([scores for _, scores in parts]) > self.rarity) & whole
+        steps = np.zeros((len(x), x.shape[2] + 1), np.int8)  # windows that begin or end; few overlap
+        steps[:, starts] += there
+        steps[:, starts + self.width] -= there
+        return float(there.sum() / max(whole.sum(), 1)), free & (steps.cumsum(1, np.int8)[:, :-1] == 0)
 
     def features(self, x: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Features (n, d) of the window of each piece (n, C, T) that begins at its first point."""
@@ -286,6 +304,7 @@ def _half(z: np.ndarray, whole: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 FRACTIONS = (24, 16, 12, 8)  # widths that are tried are these fractions of a piece
 SHORTEST = 8  # points of a window
+FEWEST = 4  # pieces
 FITTED = 400  # pieces that events are fitted to; all others are only scored
 NULL = 2_000  # pieces with random phases for q-values; of long ones at least a tenth, of `NULL_VALUES` in all
 NULL_VALUES = 2**26
@@ -310,14 +329,16 @@ class EventSearch(Search):
     saved, saved_of_parts = ("channels", "units"), ("width",)
     channels: int = 0
     units: tuple[float, ...] = ()  # of each channel, by which it is divided
+    states: list[Event] = field(default_factory=list)  # what recurs, but fills the pieces
     rate: float | None = None  # points in a second, if known, by which lengths are said in seconds, too
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
         x: Any = X if isinstance(X, RowSource) else pieces(X)
         rng = np.random.default_rng(self.seed)
-        if len(x) < 4:
-            raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across them; cut shorter ones")
+        if len(x) < FEWEST:
+            expected = f"expected at least {FEWEST}: what recurs is seen across them; cut shorter ones"
+            raise InputError(f"{len(x)} pieces, {expected}")
         self.channels = x.shape[1]
         widths = [max(SHORTEST, x.shape[2] // part) for part in FRACTIONS] if self.windows is None else self.windows
         if max(widths) > x.shape[2] // 2:
@@ -340,14 +361,28 @@ class EventSearch(Search):
         spread = x.std((0, 2), dtype=np.float64)
         self.units = tuple(np.where((spread > 0) & (spread < SMALL_UNIT), spread, 1.0).tolist())
         x = self._scaled(x)
-        for _ in range(self.kinds):
+        while len(self.parts) < self.kinds:
             events = find_events(x, free, sorted(dict.fromkeys(widths)), self.seed)
-            self.tried.append(events)
             event = choose(events)
             if event is None:
+                self.tried.append(events)
                 break
             plain, sought = event.sought(x)
             plain, taken = grown(plain, sought, free, rng)
+            event = replace(plain, mixtures=event.mixtures)
+            filled, beside = event.beside(x, free)
+            if filled > STATE:
+                warn(
+                    f"what recurs most fills {filled:.0%} of the pieces, as the silence between calls does: it is left "
+                    "out, and what recurs beside it is sought"
+                )
+                self.states.append(event)
+                free = beside
+                starts = np.arange(x.shape[2] - max(widths) + 1)
+                if free_windows(free, starts, max(widths)).any(1).sum() < FEWEST:
+                    break
+                continue
+            self.tried.append(events)
             every = _places(plain, sought, free, max(PLACES, self.max_parts))
             found = every[: self.max_parts]
             empty = (
@@ -355,7 +390,6 @@ class EventSearch(Search):
                 for each in without_events(sought, taken, rng)
             )
             null = np.concatenate([np.stack([scores for _, scores in places], 1) for places in empty])
-            event = replace(plain, mixtures=event.mixtures)
             self.keep(event, null, found[0][1], plain.features(sought, found[0][0]))
             if len(self.parts) == 1:
                 self.compare(event.held, [(at, np.where(s > event.rarity, s, -np.inf)) for at, s in every], event.width)
@@ -371,6 +405,8 @@ class EventSearch(Search):
         if self.parts:
             kinds = "one event recurs" if len(self.parts) == 1 else f"{len(self.parts)} events recur"
             return f"{kinds}: {'' if len(self.parts) == 1 else 'the first has '}{self._length(self.parts[0])}"
+        if not self.tried:
+            return "what recurs fills the pieces, as silence does, and leaves too little beside it"
         best = max(self.tried[0], key=lambda event: event.evidence.gain)
         return f"the best candidate, of {self._length(best)}, {best.evidence.why(len(self.tried[0]))}"
 
@@ -387,7 +423,7 @@ class EventSearch(Search):
         x: Any = X if isinstance(X, RowSource) else pieces(X)
         if x.shape[1] != self.channels and self.parts:
             raise InputError(f"recordings of {x.shape[1]} channels, but the model was fitted on {self.channels}")
-        if (width := max((part.width for part in self.parts), default=0)) > x.shape[2]:
+        if (width := max((each.width for each in (*self.parts, *self.states)), default=0)) > x.shape[2]:
             raise InputError(f"recordings of {x.shape[2]} points, expected at least {width}, the length of an event")
         blocks = [list(self._places(np.asarray(block))) for block in row_blocks(x)]
         places = [
@@ -400,6 +436,8 @@ class EventSearch(Search):
         """The best events of each kind, apart from those of the kinds before."""
         x, free = without_gaps(x)
         x = self._scaled(x)
+        for state in self.states:
+            free = state.beside(x, free)[1]
         for kind, event in enumerate(self.parts):
             plain, sought = event.sought(x)
             for number, (starts, scores) in enumerate(_places(plain, sought, free, self.max_parts)):
@@ -417,6 +455,20 @@ class EventSearch(Search):
         starts = np.clip(middle - size // 2, 0, x.shape[2] - size)
         cut = [x[int(i)][:, a : a + size] for i, a in zip(found["sample"], starts, strict=True)]
         return np.stack(cut) if cut else np.zeros((0, x.shape[1], size), np.float32)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        plain, tensors = super().state()
+        for i, state in enumerate(self.states):
+            own = state.arrays().items()
+            tensors |= {f"state{i}.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in own}
+        return plain | {"states": [state.width for state in self.states]}, tensors
+
+    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        super().restore(fitted, tensors)
+        for i, width in enumerate(fitted["states"]):
+            own = {name: t.numpy() for name, t in tensors.items() if name.startswith(f"state{i}.")}
+            arrays = {name.partition(".")[2]: array for name, array in own.items()}
+            self.states.append(self.part_from(arrays, width=width))
 
     def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> Event:
         windows, rarity = Contrast.with_whitening(arrays), arrays["rarity"].item()
