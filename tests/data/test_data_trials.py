@@ -137,3 +137,18 @@ def test_marks_of_decimals_separate_no_channels(tmp_path, mark, width):
     (tmp_path / "a.txt").write_text("".join(" ".join(f"{v:.3f}".replace(".", mark) for v in row) + "\n" for row in x))
     found = load_dataset(tmp_path / "a.txt", modality="series", length="20").x
     np.testing.assert_allclose(found.transpose(0, 2, 1).reshape(60, width), x, rtol=1e-6)
+
+
+def test_windows_of_a_run_with_labels_in_another_table_are_read_without_them(tmp_path):
+    (tmp_path / "set").mkdir()
+    names = [f"run{i}.csv" for i in range(6)]
+    for name in names:
+        table = pd.DataFrame({"time_s": np.arange(400) / 100, "x": rng.normal(size=400)})
+        table.to_csv(tmp_path / "set" / name, index=False)
+    pd.DataFrame({"file": names, "state": list("ababab")}).to_csv(tmp_path / "states.csv", index=False)
+    options = {"modality": "series", "length": "1s", "labels": tmp_path / "states.csv", "label": "state"}
+    data = load_dataset(tmp_path / "set", groups="recording", split_by_groups=True, **options)
+    assert data.y.tolist() == [kind for kind in "ababab" for _ in range(4)]
+    later = load_dataset(tmp_path / "set", schema=data.schema)
+    assert np.array_equal(later.x, data.x) and later.y is None
+    assert len(load_dataset(tmp_path / "set" / "run3.csv", schema=data.schema).x) == 4

@@ -181,6 +181,8 @@ def _beside(place: Path, name: str, label: str) -> Notes:
     folders = dict.fromkeys((place / Path(name).parent, place))
     files = [file for each in folders if each.is_dir() for file in sorted(each.iterdir())]
     for file in files:
+        if file.name == Path(name).name:  # a table of moments, whose times are no events
+            continue
         if named.fullmatch(file.name) and file.suffix.lower() in OF_RECORDING:
             table = events_in(file)
             if (events := _events(table, label, file)) is not None:

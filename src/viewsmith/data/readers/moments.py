@@ -42,7 +42,9 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
         frame = with_columns(frame, {str(name): joined})
         frame = frame.drop(columns=[part for part in parts if part not in (label, group)])
     for option, column in options.items():
-        if column is not None and column not in frame.columns:
+        if option in ("label", "groups") and getattr(request, option) is None and column not in frame.columns:
+            options[option] = None  # of the run, whose other files need not have it
+        elif column is not None and column not in frame.columns:
             hint = suggest(column, list(frame.columns), "its columns are")
             raise InputError(f"{source_name} has no column {one_line(column, 60)!r}, given as {option}; {hint}")
     left_out = (request.schema or {}).get("drop", request.drop)
