@@ -49,10 +49,12 @@ class InvertedLists:
         # which is one product of (x, |x|^2 / 2) and (-q, 1). Rows at infinity complete the groups of the last list.
         self._extended = rows.new_zeros(len(x) + GROUPS - 1, x.shape[1] + 1)
         self.rows = self._extended[: len(x), :-1]
-        for part, index in zip(self.rows.split(TILE), self.order.split(TILE), strict=True):
-            part.copy_(rows[index])
-        if metric == "euclidean":
-            self._extended[: len(x), -1] = self.rows.square().sum(1) / 2
+        size = max(1, TILE // x.shape[1])  # in blocks: copies of all rows take as much memory as these
+        for start in range(0, len(x), size):
+            block = slice(start, min(start + size, len(x)))
+            self.rows[block] = rows[self.order[block]]
+            if metric == "euclidean":
+                self._extended[block, -1] = self.rows[block].square().sum(1) / 2
         self._extended[len(x) :, -1] = float("inf")
 
     def __len__(self) -> int:
