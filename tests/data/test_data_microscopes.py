@@ -62,6 +62,43 @@ def test_scenes_of_one_size_are_images(tmp_path: Path) -> None:
     check_windows(tmp_path / "a.czi", np.concatenate([x, x + 1]))
 
 
+def test_scenes_are_images_in_folders_too_and_no_channels(tmp_path: Path) -> None:
+    pytest.importorskip("liffile")
+    x = planes(1, 1, 20, 30)
+    for name in ("czi/a.czi", "czi/b.czi", "lif/a.lif", "lif/b.lif"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        if name.endswith("czi"):
+            write_czi(tmp_path / name, x, scenes=[(0, 0), (500, 100)], names=False)
+        else:
+            write_lif(tmp_path / name, {"first": x, "second": x + 1})
+    for kind in ("czi", "lif"):
+        found = load_dataset(tmp_path / kind).x
+        np.testing.assert_array_equal(found[..., 0], np.concatenate([x[0], x[0] + 1] * 2))
+
+
+def test_the_only_scene_has_a_number(tmp_path: Path) -> None:
+    x = planes(2, 1, 20, 30)
+    write_czi(tmp_path / "a.czi", x, names=False)
+    check_windows(tmp_path / "a.czi::0", x)
+    with pytest.raises(InputError, match=r"has no image '1'; its images are: 0$"):
+        load_dataset(tmp_path / "a.czi::1")
+
+
+def test_illuminations_are_no_scenes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    czi = pytest.importorskip("pylibCZIrw.czi")
+    x = planes(1, 2, 20, 30)
+    write_czi(tmp_path / "a.czi", x, names=False)
+
+    def lit(self: Any, *, roi: tuple[int, ...], plane: dict[str, int], **_: Any) -> np.ndarray:
+        left, top, width, height = roi
+        return x[0, plane["I"], top : top + height, left : left + width, None]
+
+    bounds = {"C": (0, 1), "I": (0, 2), "X": (0, 30), "Y": (0, 20)}
+    monkeypatch.setattr(czi.CziReader, "total_bounding_box", property(lambda self: bounds))
+    monkeypatch.setattr(czi.CziReader, "read", lit)
+    check_windows(tmp_path / "a.czi", x.transpose(1, 0, 2, 3))
+
+
 def test_colors_of_a_czi_file_are_red_first(tmp_path: Path) -> None:
     czi = pytest.importorskip("pylibCZIrw.czi")
     colors = planes(20, 30, 3).astype(np.uint8)
@@ -119,11 +156,13 @@ def test_images_of_one_shape_in_a_lif_file_are_read_together(tmp_path: Path) -> 
     x = planes(2, 3, 2, 20, 30)
     write_lif(tmp_path / "a.lif", {"first": x[0], "large": planes(1, 2, 40, 50), "second": x[1]})
     file = image_file(tmp_path / "a.lif")
-    assert file.axes == "IZCYX"
+    assert file.axes == "PZCYX"
     assert file.left_out == "large (40 x 50 pixels), each of which a.lif::NAME gives"
     assert file.micrometers == pytest.approx(0.2)
     check_windows(tmp_path / "a.lif", x)
     check_windows(tmp_path / "a.lif::second", x[1])
+    write_lif(tmp_path / "b.lif", {"a/first": x[0], "b/first": x[1]})
+    check_windows(tmp_path / "b.lif::b:first", x[1])
     with pytest.raises(InputError, match="has no image 'third'; its images are: first, large, second"):
         load_dataset(tmp_path / "a.lif::third")
 
@@ -134,6 +173,15 @@ def test_a_section_across_planes_has_rows(tmp_path: Path) -> None:
     write_lif(tmp_path / "a.lif", {"xzy": x}, ids=(1, 3, 2))
     assert image_file(tmp_path / "a.lif").axes == "ZCYX"
     check_windows(tmp_path / "a.lif", x)
+
+
+def test_lines_of_times_are_no_images_unless_axes_say_so(tmp_path: Path) -> None:
+    pytest.importorskip("liffile")
+    x = planes(1, 1, 20, 30)
+    write_lif(tmp_path / "a.lif", {"xt": x}, ids=(1, 4, 3))
+    with pytest.raises(InputError, match=r"a.lif is TX 20 x 30 uint16, expected rows \(Y\) and columns \(X\)"):
+        load_dataset(tmp_path / "a.lif", tile=8)
+    assert load_dataset(tmp_path / "a.lif", tile=8, axes="YX").x.shape[1:] == (8, 8, 1)
 
 
 # ND2
@@ -198,6 +246,8 @@ def test_frames_of_an_nd2_file_are_images_with_named_channels(tmp_path: Path) ->
     check_windows(tmp_path / "a.nd2", x)
     write_nd2(tmp_path / "b.nd2", x[:1, :1])
     check_windows(tmp_path / "b.nd2", x[:1, :1])
+    with pytest.raises(InputError, match=r"b.nd2 has no images with names, expected no ::a"):
+        load_dataset(tmp_path / "b.nd2::a")
 
 
 @pytest.mark.parametrize(("ending", "package"), [("czi", "pylibCZIrw"), ("lif", "liffile"), ("nd2", "nd2")])

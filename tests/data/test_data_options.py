@@ -37,8 +37,21 @@ def test_other_types_are_one_line(table, option, given, expected):
 
 
 def test_numbers_of_numpy_and_none_are_taken(table):
-    data = load_dataset(table, split_seed=np.int64(1), drop=None, rate=None)
+    data = load_dataset(table, split_seed=np.int64(1), drop=None, rate=None, strict=np.True_)
     assert len(data.x) == 20
+
+
+@pytest.mark.parametrize("names", [pd.Index(["a"]), pd.Series(["a"]), np.array(["a"]), {"a"}, {"a": 1}.keys()])
+def test_lists_of_columns_are_of_any_kind(table, names):
+    assert "a" not in load_dataset(table, drop=names).feature_names
+
+
+@pytest.mark.parametrize(("length", "rate"), [(500.0, 100), (np.float64(500), np.float32(100)), ("5s", np.int64(100))])
+def test_numbers_of_points_and_rates_may_be_of_any_type(tmp_path, length, rate):
+    np.savez(tmp_path / "r.npz", X=np.random.default_rng(0).normal(size=(2, 6000)), fs=200.0)
+    data = load_dataset(tmp_path / "r.npz", length=length, rate=rate)
+    assert data.x.shape == (6, 2, 500)
+    assert type(data.schema["signal"]["rate"]) in (int, float)
 
 
 @pytest.mark.parametrize("given", [np.zeros((3, 2)), pd.DataFrame({"a": [1]}), None, 5])

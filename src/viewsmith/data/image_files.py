@@ -86,6 +86,11 @@ class ImageFile:
         elif not set(found) & set(CHANNELS) and not alone:
             unknown = [letter for letter in UNKNOWN if letter in found]
             found = found.replace(unknown[0], "C") if unknown else found
+        if not {"Y", "X"} <= set(found):  # such as a line at many times
+            raise InputError(
+                f"{self.path} is {self.described()}, expected rows (Y) and columns (X); leave it out, or say what the "
+                "axes are (--axes)"
+            )
         count = math.prod(size for size, letter in zip(self.shape, found, strict=True) if self._counts(letter))
         return replace(self, axes=found, count=count)
 

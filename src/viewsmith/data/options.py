@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
+import numpy as np
+
 from viewsmith.core.errors import InputError, check, one_line
 from viewsmith.core.registry import Bounds, ColumnRole, Flag, Impute, Normalization, check_declared, texts_of
 
@@ -82,12 +84,12 @@ class DataOptions(ModelDataOptions):
     """Crop and resize images of a folder to squares.
 
     The center square of every image is resized to this number of pixels per side."""
-    length: Annotated[str | int | None, Flag("TIME")] = None
+    length: Annotated[str | float | None, Flag("TIME")] = None
     """Cut recordings into windows of this length: 2s, 500ms, or a number of points; "sounds": where silence ends.
 
     What is missing after the end of a shorter recording is masked. Default: a few long recordings are cut into windows
     of two seconds, or 1,000 points if the rate is not known; many keep their own lengths."""
-    step: Annotated[str | int | None, Flag("TIME")] = None
+    step: Annotated[str | float | None, Flag("TIME")] = None
     """Time between the starts of windows of a recording: 1s, points, or 50% of their length (default: 100%)."""
     rate: Annotated[float | None, Flag("HZ"), Bounds(gt=0)] = None
     """Points per second of recordings; files of another rate are resampled."""
@@ -178,11 +180,14 @@ class DataOptions(ModelDataOptions):
 
     def checked(self) -> "DataOptions":
         """The options with values of their types, and with those of a fitted run; raises InputError for others."""
-        names = ("channels", "feature")
-        if texts := {name: value for name in names if isinstance(value := getattr(self, name), str)}:
-            lists = {name: [part.strip() for part in text.split(",") if part.strip()] for name, text in texts.items()}
-            return replace(self, **cast(dict[str, Any], lists)).checked()
-        for name in texts_of(DataOptions).keys() - {"table"}:
+        given = {name: getattr(self, name) for name in texts_of(DataOptions).keys() - {"table"}}
+        plain = {name: value.item() for name, value in given.items() if isinstance(value, np.generic)}
+        for name in ("channels", "feature"):
+            if isinstance(value := given[name], str):
+                plain[name] = [part.strip() for part in value.split(",") if part.strip()]
+        if plain:
+            return replace(self, **cast(dict[str, Any], plain)).checked()
+        for name in given:
             check_declared(self, name)
         if self.split_by_groups and self.groups is None:
             raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
@@ -202,8 +207,10 @@ class DataOptions(ModelDataOptions):
             self,
             modality=modality,
             **cast(dict[str, Any], paths),
-            drop=tuple(self.drop or ()),
-            one_hot=tuple(self.one_hot or ()),
+            channels=None if self.channels is None else [*self.channels],
+            feature=None if self.feature is None else [*self.feature],
+            drop=() if self.drop is None else tuple(self.drop),
+            one_hot=() if self.one_hot is None else tuple(self.one_hot),
             columns=None if self.columns is None else dict(self.columns),
             few_labels=self.few_labels or None,
             target=None if self.target == "auto" else self.target,

@@ -410,7 +410,7 @@ def _resampled(recording: Recording, rate: float) -> Recording:
     return replace(recording, x=x.astype(np.float32), rate=rate)
 
 
-def points_of(text: str | int, rate: float | None, option: str) -> int:
+def points_of(text: str | float, rate: float | None, option: str) -> int:
     """A time as a number of points: "2s", "500ms", "1.5min", or a number of points."""
     found = _TIME.fullmatch(str(text).strip().lower())
     if found is None:

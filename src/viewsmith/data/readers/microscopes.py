@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, require, suggest
+from viewsmith.core.errors import InputError, name_list, one_line, require, suggest
 from viewsmith.data.image_files import ImageFile, opening
 from viewsmith.data.places import file_of
 from viewsmith.data.tiles import image_reader
@@ -23,6 +23,7 @@ from viewsmith.modalities.images.channels import size_of
 
 #: Wavelengths, emitted and excited, have these letters in liffile; they are channels.
 WAVELENGTHS = "\N{GREEK SMALL LETTER LAMDA}\N{GREEK CAPITAL LETTER LAMDA}"
+SCENES = "P"  # the letter of their axis, positions; of CZI files, I counts illuminations
 LARGE = 2048  # pixels of a side of a scene above which its smaller resolutions are offered, too
 #: By Zeiss's names, of one value and of three colors.
 CZI_TYPES = {"Gray8": "u1", "Gray16": "u2", "Gray32Float": "f4", "Bgr24": "u1", "Bgr48": "u2", "Bgr96Float": "f4"}
@@ -97,7 +98,7 @@ def czi_file(path: Path) -> ImageFile:
     with opening(path, "a CZI file"):
         file = CziReader(str(name))
         bounds, scenes = file.total_bounding_box, file.scenes_bounding_rectangle
-        boxes = scenes if len(scenes) > 1 else {None: file.total_bounding_rectangle}
+        boxes = scenes if len(scenes) > 1 else {0: file.total_bounding_rectangle}
         types = {file.get_channel_pixel_type(i) for i in range(*bounds.get("C", (0, 1)))}
         names, side = _of_czi(file.raw_metadata)
         file.close()
@@ -107,7 +108,7 @@ def czi_file(path: Path) -> ImageFile:
         dtype, colors = CZI_TYPES[kind], [3] if kind.startswith("Bgr") else []
     taken, left_out = chosen(path, [((box.h, box.w),) for box in boxes.values()], [str(each) for each in boxes])
     parts = [list(boxes.items())[i] for i in taken]
-    counted = {"I": (0, len(parts))} | {letter: of for letter, of in sorted(bounds.items()) if letter not in "CXY"}
+    counted = {SCENES: (0, len(parts))} | {letter: of for letter, of in sorted(bounds.items()) if letter not in "CXY"}
     ranges = {letter: range(*of) for letter, of in (*counted.items(), ("C", bounds.get("C", (0, 1))))}
     leading = {letter: of for letter, of in ranges.items() if len(of) > 1}
 
@@ -119,10 +120,10 @@ def czi_file(path: Path) -> ImageFile:
 
             def read(place: tuple[int, ...], rows: slice, columns: slice) -> np.ndarray:
                 at = {letter: of[i] for (letter, of), i in zip(leading.items(), place, strict=True)}
-                scene, box = parts[at.pop("I", 0)]
+                scene, box = parts[at.pop(SCENES, 0)]
                 (top, bottom, _), (left, right, _) = rows.indices(height), columns.indices(width)
                 roi = box.x + (left << level), box.y + (top << level), right - left << level, bottom - top << level
-                x = reader.read(roi=roi, plane=at, scene=scene, zoom=0.5**level)
+                x = reader.read(roi=roi, plane=at, scene=scene if len(boxes) > 1 else None, zoom=0.5**level)
                 return x[..., ::-1] if colors else x[..., 0]
 
             planes = Planes(tuple(map(len, leading.values())), read)
@@ -168,7 +169,8 @@ def lif_file(path: Path) -> ImageFile:
             (tuple(size for letter, size in of.items() if letter != "S")[-2:], *of.items(), each.dtype)
             for of, each in zip(sizes, images, strict=True)
         ]
-        taken, left_out = chosen(path, kinds, [each.name for each in images])
+        # Those in folders may have equal names, and FILE::NAME is no path.
+        taken, left_out = chosen(path, kinds, [each.path.replace("/", ":") for each in images])
         of, dtype = sizes[taken[0]], images[taken[0]].dtype
         steps = np.diff(np.asarray(images[taken[0]].coords.get("X", ()))[:2])
     letters = "".join(of)
@@ -188,7 +190,7 @@ def lif_file(path: Path) -> ImageFile:
             return file.images[taken[0]].asarray(out="memmap")
 
     side = 1e6 * float(steps[0]) if len(steps) and steps[0] > 0 else None
-    shape, axes = (*several, *of.values()), "I" * len(several) + letters
+    shape, axes = (*several, *of.values()), SCENES * len(several) + letters
     found = ImageFile(path, shape, axes, np.dtype(dtype), pixels, micrometers=side, left_out=left_out)
     return found if several or "S" in of else replace(found, opened=opened)
 
@@ -206,6 +208,9 @@ def nd2_file(path: Path) -> ImageFile:
     require("nd2", "nd2", f"reading {path}, an ND2 file,")
     from nd2 import ND2File
 
+    name, named = file_of(path)
+    if named:
+        raise InputError(f"{name} has no images with names, expected no ::{one_line(named, 40)}")
     with opening(path, "an ND2 file"), ND2File(path) as file:
         sizes, dtype, names, side = dict(file.sizes), file.dtype, tuple[str, ...](), None
         with contextlib.suppress(Exception):  # its library does not know the metadata of some cameras
