@@ -163,6 +163,14 @@ def test_parts_with_different_types_of_a_column(tmp_path, column, first, second,
     np.testing.assert_array_equal(data.x[:, data.feature_names.index("x")], np.tile(values["x"], 2).astype(np.float32))
 
 
+def test_parts_of_pandas_with_whole_numbers_and_others(tmp_path):
+    frame = pd.DataFrame({"n": pd.array([1, None] * 5, dtype="Int64"), "x": rng.normal(size=10)})
+    frame.to_parquet(tmp_path / "0.parquet")
+    frame.assign(n=np.arange(10) + 0.5).to_parquet(tmp_path / "1.parquet")
+    data = load_dataset(tmp_path, impute="median")
+    np.testing.assert_array_equal(data.x[10:, 0], np.arange(10) + np.float32(0.5))
+
+
 def test_parts_with_numbers_and_texts_in_a_column(tmp_path):
     frame = pd.DataFrame({"n": range(10), "x": 0.5})
     frame.to_parquet(tmp_path / "0.parquet")

@@ -463,6 +463,10 @@ def _parquet(path: Path) -> tuple[list[Any], dict[str, Any]]:
         for column, kind in types.items():
             number = schema.get_field_index(column)
             schema = schema.set(number, schema.field(number).with_type(kind))
+        if types and b"pandas" in (schema.metadata or {}):  # it has the types of the first file
+            of_pandas = json.loads(schema.metadata[b"pandas"])
+            of_pandas["columns"] = [each for each in of_pandas["columns"] if each["field_name"] not in types]
+            schema = schema.with_metadata(schema.metadata | {b"pandas": json.dumps(of_pandas).encode()})
         tables.append(dataset.dataset(parts, schema=schema, format="parquet", **of_folders).to_table())
     return tables, _features(schemas[files[0]])
 
