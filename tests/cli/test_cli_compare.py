@@ -35,6 +35,14 @@ def compared(tmp_path_factory):
     return folder / "out", good("compare", *GIVEN, "--out", folder / "out")
 
 
+def test_many_rows_are_scored_on_a_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr("viewsmith.workflows.compare.SCORED_ROWS", 100)
+    result = good("compare", *GIVEN, "--splits", 2, "--baselines", "raw", "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "contrastive-0" / "evaluation.json").read_text())["rows"]
+    assert found["train"] + found["test"] == 100
+    assert f"accuracy on {found['test']} test rows" in " ".join(result.out.split())
+
+
 @pytest.fixture(scope="module")
 def content(compared):
     return json.loads((compared[0] / "leaderboard.json").read_text())

@@ -166,6 +166,16 @@ def test_undefined_scores_are_null(tmp_path, runs):
     assert "nan" in good(*given[:3], *given[4:]).out
 
 
+def test_evaluate_scores_a_sample_of_many_rows(data, runs, monkeypatch):
+    monkeypatch.setattr("viewsmith.data.dataset.SCORED_ROWS", 30)
+    result = good("evaluate", runs / "given", data / "given.npz")
+    found = json.loads((runs / "given" / "evaluation.json").read_text())["rows"]
+    assert found["sampled_from"] == 40 and found["train"] + found["test"] == 30 and found["test"] < 10
+    assert f"scored on {found['test']} test rows, 2 classes. A random sample of 40 rows." in " ".join(
+        result.out.split()
+    )
+
+
 def test_evaluate_with_umap(data, runs, monkeypatch):
     monkeypatch.setattr(baselines, "umap", lambda train, test: (train, test))  # compiled for 20 seconds
     result = good("evaluate", runs / "given", data / "given.npz", "--umap", "--json", "--protocols", "knn")

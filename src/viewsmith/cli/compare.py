@@ -40,10 +40,11 @@ def evaluate(
     shown: tuple[Any, Any] | None = None
     for column in label or (None,):
         model, dataset = early.model_and_data(run, data, {**read, "label": column}, labeled=True)
+        from viewsmith.data.dataset import SCORED_ROWS
         from viewsmith.estimator.inputs import labels_used
         from viewsmith.evaluation.compare import compare
 
-        sample = dataset.in_memory()
+        sample = dataset.in_memory(SCORED_ROWS)
         result = compare(model, sample, umap=umap, protocols=scores, label_used=labels_used(model))
         if len(sample.x) < len(dataset.x):
             result["rows"]["sampled_from"] = len(dataset.x)

@@ -286,7 +286,7 @@ def format_table(result: Mapping[str, Any]) -> str:
     labels = f"{count['classes']} classes" if "classes" in count else "labels are numbers"
     size = f"Fitted on {count['train']:,} train rows, scored on {count['test']:,} test rows, {labels}."
     if "sampled_from" in count:
-        size += f" A random sample of {count['sampled_from']:,} rows on disk."
+        size += f" A random sample of {count['sampled_from']:,} rows."
     if result.get("groups"):
         tables.append("\n".join(_group_lines(result["groups"])))
     left_out = [_label_note(result["labels"])] if result.get("labels") else []

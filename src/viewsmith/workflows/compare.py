@@ -22,7 +22,7 @@ from viewsmith.core.files import locked_folder, read_json, write_json_atomic, wr
 from viewsmith.core.progress import TOLD, html_table
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
-from viewsmith.data.dataset import check_split
+from viewsmith.data.dataset import SCORED_ROWS, check_split
 from viewsmith.data.write import write_npz
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
@@ -222,6 +222,7 @@ def _repeats(dataset: Dataset, seeds: int, splits: int | None) -> Repeats:
 
 def _sizes(dataset: Dataset) -> tuple[int, int]:
     """Numbers of train and test rows that are scored."""
+    dataset = dataset.in_memory(SCORED_ROWS)
     if dataset.y is None:
         return len(dataset.x_train), len(dataset.x_test)
     rows = scored_rows(dataset, None)
@@ -323,6 +324,7 @@ def _score(cell: Cell, shared: Shared, model: Any, dataset: Dataset, rows: Seque
         or (dataset.y is not None and name not in test_rows)
     ]
     if missing:
+        dataset = dataset.in_memory(SCORED_ROWS)
         maps: dict[str, Any] = _read_maps(place)
         options: Any = {"rows": missing, "failures": cell.failures}
         options["on_row"] = partial(_add_map, maps) if drawn else None
@@ -434,7 +436,8 @@ def _result(
     train, test = _sizes(dataset)
     classes = 0
     if dataset.y is not None and dataset.target == "class":
-        classes = len(np.unique(np.asarray(dataset.y_test)[scored_rows(dataset, None).test]))
+        scored = dataset.in_memory(SCORED_ROWS)
+        classes = len(np.unique(np.asarray(scored.y_test)[scored_rows(scored, None).test]))
     about = {
         "data": dataset.source,
         "modality": dataset.modality,

@@ -425,7 +425,7 @@ def format_search(result: Mapping[str, Any]) -> str:
 
 def _notes(result: Mapping[str, Any]) -> list[str]:
     rows, trials, metric = result["rows"], result["trials"], result["metric"]
-    of_more = f" (all a random sample of {rows['sampled_from']:,} rows on disk)" if "sampled_from" in rows else ""
+    of_more = f" (all a random sample of {rows['sampled_from']:,} rows)" if "sampled_from" in rows else ""
     searched = "; ".join(f"{name} {shown(dimension)}" for name, dimension in read_space(result["search"]).items())
     notes = [
         f"Searched for {result['method']}: {searched}.",
