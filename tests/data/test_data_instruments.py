@@ -352,3 +352,13 @@ def test_a_scene_of_envi(tmp_path, capsys, interleave, ending, order):
     assert "lies without the file of its pixels: expected ip.img" in refusal(load_dataset, tmp_path / "ip.hdr", tile=4)
     (tmp_path / "ip.hdr").write_text("ENVI\nlines = many\n")
     assert "as a header of ENVI" in refusal(load_dataset, tmp_path / "ip.hdr", tile=4)
+
+
+def test_positions_of_ome_tiff_are_images_in_folders_too(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    x = np.random.default_rng(0).integers(0, 999, (2, 20, 30)).astype(np.uint16)
+    for name in "ab":
+        with tifffile.TiffWriter(tmp_path / f"{name}.ome.tif") as file:
+            for position in x:
+                file.write(position, metadata={"axes": "YX"})
+    np.testing.assert_array_equal(load_dataset(tmp_path).x[..., 0], np.concatenate([x, x]))

@@ -77,7 +77,8 @@ def tiff_file(path: Path) -> ImageFile:
             side = _of_scanner(first.keyframe)
         axes, shape = str(first.axes), tuple(map(int, first.shape))
         if len(series) > 1:  # images of one shape that no axis joins
-            axes, shape = "I" + axes, (len(series), *shape)
+            letter = "P" if file.ome_metadata else "I"  # positions; plain pages may be channels
+            axes, shape = letter + axes, (len(series), *shape)
         dtype = np.dtype(first.dtype).newbyteorder("=")
         transform, empty = _map_of(first.keyframe)
         keys = [first.keyframe.tags.get(code) for code in GEO_KEYS]

@@ -465,7 +465,7 @@ class EventSearch(Search):
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         super().restore(fitted, tensors)
-        for i, width in enumerate(fitted["states"]):
+        for i, width in enumerate(fitted.get("states", ())):
             own = {name: t.numpy() for name, t in tensors.items() if name.startswith(f"state{i}.")}
             arrays = {name.partition(".")[2]: array for name, array in own.items()}
             self.states.append(self.part_from(arrays, width=width))
