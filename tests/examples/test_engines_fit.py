@@ -13,6 +13,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.workflows.over_files import FitOverFiles, model_of
 
 pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.full_size  # as in the processes of the engines
 SIDE = 12
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-import numpy as np
-
 from viewsmith.core.errors import InputError, check, one_line
 from viewsmith.core.registry import Bounds, ColumnRole, Flag, Impute, Normalization, check_declared, texts_of
 
@@ -181,7 +179,8 @@ class DataOptions(ModelDataOptions):
     def checked(self) -> "DataOptions":
         """The options with values of their types, and with those of a fitted run; raises InputError for others."""
         given = {name: getattr(self, name) for name in texts_of(DataOptions).keys() - {"table"}}
-        plain = {name: value.item() for name, value in given.items() if isinstance(value, np.generic)}
+        # Scalars of numpy, which is not imported for this, become plain.
+        plain = {name: value.item() for name, value in given.items() if hasattr(value, "item") and not value.ndim}
         for name in ("channels", "feature"):
             if isinstance(value := given[name], str):
                 plain[name] = [part.strip() for part in value.split(",") if part.strip()]
