@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 from torch import nn
 
-from refusals import refusal
 from viewsmith.core import registry
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.frameworks import Framework
@@ -168,14 +167,6 @@ def test_entries_have_the_type_and_one_line():
 )
 def test_types_are_written_as_in_documentation(annotation, text):
     assert registry.type_text(annotation) == text
-
-
-def test_values_are_checked_by_type_and_bounds():
-    for name in ("size", "level"):
-        registry.check_declared(Options(size=2), name)
-    registry.check_declared(Options(), "size")
-    assert "size is 1, expected at least 2" in refusal(registry.check_declared, Options(size=1), "size")
-    assert "level is 'other', expected low or high" in refusal(registry.check_declared, Options(level="other"), "level")
 
 
 class Own(registry.Declared):

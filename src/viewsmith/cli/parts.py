@@ -13,7 +13,7 @@ from typer import Argument, Option
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError, check
-from viewsmith.core.registry import check_declared
+from viewsmith.core.option_types import check_declared
 from viewsmith.data import places
 from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags, check_modality
 

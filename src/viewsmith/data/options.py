@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from viewsmith.core.errors import InputError, check, one_line
-from viewsmith.core.registry import Bounds, ColumnRole, Flag, Impute, Normalization, check_declared, texts_of
+from viewsmith.core.option_types import check_declared
+from viewsmith.core.registry import Bounds, ColumnRole, Flag, Impute, Normalization, texts_of
 
 
 @dataclass(kw_only=True, repr=False, eq=False)  # an estimator is shown by its changed arguments, and has a hash
