@@ -26,6 +26,11 @@ STREAM_ABOVE = 2**30
 AT_ONCE = 256
 
 
+def is_pil(image: Any) -> bool:
+    """Whether an object is an image of Pillow, which is not imported for this."""
+    return hasattr(image, "getbands") and hasattr(image, "convert")
+
+
 class RowSource:
     """n rows, float32 (n, d) or uint8 images, read on demand: ``source[a:b]`` and ``source[index]`` are arrays."""
 

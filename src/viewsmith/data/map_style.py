@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
 from viewsmith.core.errors import InputError, join_names, name_list, one_line
-from viewsmith.core.rows import memory_limit
+from viewsmith.core.rows import is_pil, memory_limit
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, is_text_of
-from viewsmith.modalities.images.channels import is_pil, pil_pixels
+from viewsmith.modalities.images.channels import pil_pixels
 from viewsmith.modalities.images.modality import pixels_of_unit
 
 # Kinds of columns of Hugging Face datasets that hold samples, by the class of their feature.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import find, get
-from viewsmith.core.rows import RowSource
+from viewsmith.core.rows import RowSource, is_pil
 from viewsmith.core.samples import apply_in_blocks
 from viewsmith.data.labels import check_no_leak, few_label_codes, few_label_numbers, group_codes
 from viewsmith.data.map_style import collect, is_map_style
@@ -27,7 +27,6 @@ from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.frames import as_frame
-from viewsmith.modalities.images.channels import is_pil
 from viewsmith.modalities.tables import is_anndata, speaks_table, table_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
 from viewsmith.networks.scaling import PrincipalAxes

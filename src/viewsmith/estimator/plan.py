@@ -25,7 +25,7 @@ from viewsmith.core.errors import InputError, error_text, warn
 from viewsmith.core.files import read_mapped, write_mapped
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.registry import Entry, Kind, get
-from viewsmith.core.rows import ArrayRows, RowSource, row_blocks, too_large_for_memory
+from viewsmith.core.rows import ArrayRows, RowSource, is_pil, row_blocks, too_large_for_memory
 from viewsmith.core.samples import Rows, Samples, batches, block_size, blocks, evenly_spaced, shared_tensor
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import stream
@@ -34,7 +34,6 @@ from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.options import MODULE, check_options, places, schema, slots
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities import Modality
-from viewsmith.modalities.images.channels import is_pil
 from viewsmith.modalities.images.encoders import SMALLEST
 from viewsmith.modalities.tables.encoder import TableEncoder
 from viewsmith.networks.features import name_of

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, check, say
+from viewsmith.core.rows import is_pil
 
 WHITE = 255  # of pictures
 
@@ -167,11 +168,6 @@ def common_side(sizes: Sequence[tuple[int, int]], source_name: object, *, fitted
 
 #: Modes of images of Pillow that are gray, and the beginnings of those of more than 8 bits.
 GRAY_MODES, DEEP_MODES = ("1", "L", "LA"), ("I", "F")
-
-
-def is_pil(image: Any) -> bool:
-    """Whether an object is an image of Pillow, which is not imported for this."""
-    return hasattr(image, "getbands") and hasattr(image, "convert")
 
 
 def pil_pixels(image: Any, name: str, *, color: bool = False) -> np.ndarray:
