@@ -84,6 +84,16 @@ def small_searches(request):
 
 
 @pytest.fixture
+def own_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that a test registers are gone after it; those of modules that are imported later are loaded first."""
+    from viewsmith.core import registry
+
+    for kind in registry._entries:
+        registry.entries(kind)
+    monkeypatch.setattr(registry, "_entries", {kind: [*parts] for kind, parts in registry._entries.items()})
+
+
+@pytest.fixture
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without pictures, for tests of other things."""
     from quick_reports import without_pictures

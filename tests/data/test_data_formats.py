@@ -6,20 +6,12 @@ import numpy as np
 import pytest
 
 from refusals import refusal
-from viewsmith.core import registry
 from viewsmith.core.registry import entries
 from viewsmith.data import DataOptions, FileContents, load_dataset, reader
 from viewsmith.data.reading import by_ending, find_reader
 
 PAGE = Path(__file__).parents[2] / "docs" / "data.md"
 START, END = "<!-- readers -->\n", "\n<!-- end -->"
-
-
-@pytest.fixture
-def own_readers(monkeypatch):
-    """Readers that a test registers are gone after it."""
-    entries("reader")
-    monkeypatch.setattr(registry, "_entries", {kind: list(known) for kind, known in registry._entries.items()})
 
 
 def table():
@@ -60,7 +52,7 @@ def test_every_reader_says_what_it_reads_and_with_what():
         assert all(ending == ending.lower() and ending[0] == "." for ending in entry.tag("endings")), entry.name
 
 
-def test_a_reader_names_the_modality_its_endings_and_its_options(tmp_path, own_readers):
+def test_a_reader_names_the_modality_its_endings_and_its_options(tmp_path, own_parts):
     @reader("pairs", ".pairs", help="two channels", noun="a .pairs file", modality="series", options=("use_rep",))
     def read_pairs(path, request):
         assert request.use_rep in (None, "raw")
@@ -79,7 +71,7 @@ def test_a_reader_names_the_modality_its_endings_and_its_options(tmp_path, own_r
     assert message.startswith("wine is not an .h5ad file or an .h5mu file or a .pairs file, so use_rep=raw has no")
 
 
-def test_what_a_reader_gives_is_checked(tmp_path, own_readers):
+def test_what_a_reader_gives_is_checked(tmp_path, own_parts):
     for endings, message in ((("mine",), "has the ending 'mine', expected a dot first"), ((), "has no endings: give")):
         with pytest.raises(ValueError, match=f"the reader 'mine' {message}"):
             reader("mine", *endings, help="mine", noun="mine")
@@ -91,7 +83,7 @@ def test_what_a_reader_gives_is_checked(tmp_path, own_readers):
         load_dataset(tmp_path / "x.mine")
 
 
-def test_a_later_reader_replaces_one_of_the_same_ending(tmp_path, own_readers):
+def test_a_later_reader_replaces_one_of_the_same_ending(tmp_path, own_parts):
     (tmp_path / "x.npy").write_text("nothing")
 
     @reader("other npy", ".npy", help="ones", noun="ones")
@@ -102,7 +94,7 @@ def test_a_later_reader_replaces_one_of_the_same_ending(tmp_path, own_readers):
 
 
 @pytest.mark.parametrize(("counts", "expected"), [((3, 2), "images"), ((2, 3), "dots"), ((0, 1), "dots")])
-def test_the_reader_of_most_files_reads_a_folder(tmp_path, own_readers, counts, expected):
+def test_the_reader_of_most_files_reads_a_folder(tmp_path, own_parts, counts, expected):
     @reader("dots", ".dots", in_folders=(".dot", ".dot.gz"), help="dots", noun="a folder of dots")
     def read_dots(path: Path, request: DataOptions) -> FileContents:
         raise NotImplementedError

@@ -103,10 +103,7 @@ def test_every_method_has_a_default_search(entry):
     assert set(entry.tag("search", {})) <= {"*", *(e.name for e in entries("modality"))}
 
 
-def test_a_method_of_another_package_has_the_search_it_declares(monkeypatch):
-    from viewsmith.core import registry
-
-    monkeypatch.setitem(registry._entries, "method", list(registry._entries["method"]))
+def test_a_method_of_another_package_has_the_search_it_declares(own_parts):
     ranges = {"images": {"crop_minimum": "0.1..0.5"}, "*": {"temperature": "0.05..1"}}
     register("method", "stranger", help="a test", search=ranges)(type("Stranger", (Contrastive,), {"name": "stranger"}))
     register("method", "silent", help="a test")(type("Silent", (Contrastive,), {"name": "silent"}))
