@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
+# Threads of libgomp (torch, scikit-learn) and OpenBLAS (numpy, scipy) spin for milliseconds while they wait, and take
+# the cores from other work and from one another. They sleep soon, unless the environment says how they wait. It is
+# read when these libraries are loaded.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
+
 # typing, like all else, is imported on use: an interrupt before that of `viewsmith.__main__` shows a traceback.
 TYPE_CHECKING = False
 

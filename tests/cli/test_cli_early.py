@@ -398,13 +398,10 @@ import torch
 print(torch.get_num_threads())
 set_threads(3)
 print(torch.get_num_threads())
-print(os.environ.get("GOMP_SPINCOUNT"))
 """
-    inherited = {name: os.environ[name] for name in os.environ if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-    for waits, expected in (({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")):
-        given = inherited | {"OMP_NUM_THREADS": "2"} | waits
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given)
-        assert done.stdout.split() == ["1", "3", expected], done.stderr
+    given = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given)
+    assert done.stdout.split() == ["1", "3"], done.stderr
 
 
 def test_parts_that_others_registered_are_checked_as_they_are(place):

@@ -1,7 +1,10 @@
 """What is imported: by the lowest layers, by reports, and by a training."""
 
+import os
 import subprocess
 import sys
+
+import pytest
 
 CODE = """
 import importlib, pkgutil, sys
@@ -39,3 +42,20 @@ def test_what_a_new_process_imports(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-500:]
     assert done.stdout.splitlines() == ["core", "losses", "networks", "views"]
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ({}, ["1000", "16"]),
+        ({"GOMP_SPINCOUNT": "5"}, ["5", "16"]),
+        ({"OPENBLAS_THREAD_TIMEOUT": "20"}, ["1000", "20"]),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, ["None", "None"]),
+    ],
+)
+def test_threads_that_wait_sleep_soon_unless_the_environment_says_how_they_wait(given, expected):
+    names = ("GOMP_SPINCOUNT", "OPENBLAS_THREAD_TIMEOUT")
+    code = f"import os, viewsmith; print(*map(os.environ.get, {names}))"
+    inherited = {name: value for name, value in os.environ.items() if name not in (*names, "OMP_WAIT_POLICY")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=inherited | given)
+    assert done.stdout.split() == expected, done.stderr

@@ -328,15 +328,12 @@ def of_data(pairs: Sequence[str]) -> set[str]:
 
 
 def set_threads(threads: int | None) -> None:
-    """Set the number of CPU threads of torch, which may be imported later; None: leave it unchanged. Before that,
-    threads that wait are told to sleep soon, unless the environment says how they wait."""
+    """Set the number of CPU threads of torch, which may be imported later; None: leave it unchanged."""
+    if threads is None:
+        return
     if "torch" not in sys.modules:
-        # Those of libgomp spin for milliseconds, and take the cores from other work and from one another.
-        if "OMP_WAIT_POLICY" not in os.environ:
-            os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-        if threads is not None:
-            os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)))
-    elif threads is not None:
+        os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)))
+    else:
         import torch
 
         torch.set_num_threads(threads)
