@@ -6,7 +6,7 @@ PY     := $(VENV)/bin/python
 THREADS ?= 2
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
-TEST_EXTRAS := test,image,microscopy,czi,lif,nd2,medical,astronomy,unclip,omics,parquet,excel,dna,signals,viz,track,hub,tune,export
+TEST_EXTRAS := test,image,microscopy,czi,lif,nd2,mrc,medical,astronomy,unclip,omics,parquet,excel,dna,signals,viz,track,hub,tune,export
 # What is imported is compiled then: compiling all that is installed takes a minute.
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
@@ -87,7 +87,7 @@ check: lint test   ## lint and test: run it before every change
 
 PICTURES := run_report discover_report smears beats binding_sites objects crl_tac crl_tac_projections contrastive linear_contrast pinda learned_noise diffaug genview metaug images dna map q_values
 
-ALL_EXTRAS := image,microscopy,czi,lif,nd2,medical,astronomy,unclip,omics,parquet,excel,dna,signals,timm,viz,track,wandb,hub,tune,export,test,test-interop,bench,dev,docs
+ALL_EXTRAS := image,microscopy,czi,lif,nd2,mrc,medical,astronomy,unclip,omics,parquet,excel,dna,signals,timm,viz,track,wandb,hub,tune,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	grep -E "^(#|torch==|pandas==)" constraints.txt > build/pins.txt

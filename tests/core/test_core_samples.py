@@ -64,6 +64,17 @@ def test_few_batches_are_read_before_they_are_needed(monkeypatch, values, most):
         assert used <= sum(source.reads) / 8 <= used - 1 + most
 
 
+def test_fewer_batches_of_large_rows_are_read_ahead(monkeypatch):
+    monkeypatch.setattr(samples, "TOGETHER_VALUES", 1)
+    monkeypatch.setattr(samples, "BYTES_AHEAD", 2 * 8 * 5 * 4)
+    for indices in (torch.arange(800).split(8), [slice(i, i + 8) for i in range(0, 800, 8)]):
+        source = Counted(np.zeros((800, 5), np.float32))
+        found = batches(Samples(source, lambda rows: rows), indices)
+        next(found)
+        time.sleep(0.05)
+        assert sum(source.reads) == 3 * 8
+
+
 def test_a_function_of_rows_is_taken_in_blocks_as_they_are_read(monkeypatch):
     monkeypatch.setattr(samples, "IMAGE_BLOCK", 3)
     sizes, rows = [], torch.arange(14.0).view(7, 2)

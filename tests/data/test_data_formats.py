@@ -41,6 +41,7 @@ def test_every_reader_says_what_it_reads_and_with_what():
         "lif",
         "medical",
         "microscopy",
+        "mrc",
         "nd2",
         "omics",
         "parquet",

@@ -137,19 +137,22 @@ def test_frames_of_microscopes_and_detectors(tmp_path, monkeypatch):
 
     tifffile = pytest.importorskip("tifffile")
     frame = rng.normal(size=(24, 24)).astype("float32")
+    signals = [
+        {"data": np.ones((40, 24)), "axes": [{"navigate": True}, {"navigate": False}]},
+        {"data": frame, "axes": [{}, {}]},
+    ]
     read = {
-        "mrcfile": SimpleNamespace(read=lambda _: frame),
         "fabio": SimpleNamespace(open=lambda _: SimpleNamespace(data=frame)),
-        "ncempy": SimpleNamespace(),
-        "ncempy.io": SimpleNamespace(dm=SimpleNamespace(dmReader=lambda _: {"data": frame})),
+        "rsciio": SimpleNamespace(),
+        "rsciio.digitalmicrograph": SimpleNamespace(file_reader=lambda _: signals),
     }
     for name, module in read.items():
         monkeypatch.setitem(sys.modules, name, module)
-    for suffix, package in ((".mrc", "mrcfile"), (".cbf", "fabio"), (".dm4", "ncempy")):
+    for suffix, package in ((".cbf", "fabio"), (".dm4", "rosettasciio scikit-image h5py")):
         (tmp_path / f"a{suffix}").write_bytes(b"0")
         said = refusal(load_dataset, tmp_path / f"a{suffix}")
         assert f"pip install {package} 'viewsmith[microscopy]', then " in said
-        said = said.replace(f"{package} 'vie", "'vie").replace(" --tile 128", "")
+        said = said.replace(f"{package} 'vie", "'vie").replace(" --tile 128", "").replace(" --tile 64", "")
         assert len(follow(said, tmp_path, monkeypatch, tile=8, overlap=0).x) == 9
         np.testing.assert_array_equal(tifffile.imread(tmp_path / "a.tif").squeeze(), frame)
 

@@ -89,6 +89,22 @@ def test_slices_of_nifti(tmp_path, ending):
     np.testing.assert_array_equal(with_tiles.x[1, ..., 0], x[4:, :4, 0].T)
 
 
+def test_extensions_of_fits_of_one_name_are_images(tmp_path, capsys):
+    pytest.importorskip("astropy")
+    from astropy.io import fits as library
+
+    x = RNG.normal(100, 9, (2, 20, 24)).astype("float32")
+    flags = np.zeros((20, 24), "int16")
+    parts = [library.ImageHDU(x[0], name="SCI"), library.ImageHDU(flags, name="DQ")]
+    parts += [library.ImageHDU(x[1], name="SCI", ver=2), library.ImageHDU(flags, name="DQ", ver=2)]
+    library.HDUList([library.PrimaryHDU(), *parts]).writeto(tmp_path / "a.fits")
+    data = load_dataset(tmp_path / "a.fits")
+    np.testing.assert_array_equal(data.x[..., 0], x)
+    assert "left out: DQ,1 (20 x 24 pixels), DQ,2 (20 x 24 pixels)" in capsys.readouterr().err
+    tiles = load_dataset(tmp_path / "a.fits::SCI,2", tile=8, overlap=0)
+    np.testing.assert_array_equal(tiles.x[4, ..., 0], x[1, 8:16, 8:16])
+
+
 def test_fits_and_its_tiles(tmp_path):
     pytest.importorskip("astropy")
     from astropy.io import fits as library

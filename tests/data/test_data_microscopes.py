@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from refusals import refusal
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
 from viewsmith.data.image_files import image_file
@@ -256,3 +257,35 @@ def test_what_is_no_such_file_is_one_line(tmp_path: Path, ending: str, package: 
     (tmp_path / f"a.{ending}").write_bytes(b"no image" * 100)
     with pytest.raises(InputError, match=f"cannot read .*a.{ending} as an? {ending.upper()} file"):
         load_dataset(tmp_path / f"a.{ending}")
+
+
+# MRC
+
+
+@pytest.mark.parametrize("name", ["a.mrc", "a.map.gz", "a.mrc.bz2"])
+def test_planes_of_an_mrc_file_are_images(tmp_path: Path, name: str) -> None:
+    mrcfile = pytest.importorskip("mrcfile")
+    x = planes(3, 20, 30)
+    compression = {".gz": "gzip", ".bz2": "bzip2"}.get(Path(name).suffix)
+    with mrcfile.new(tmp_path / name, x, compression=compression) as file:
+        file.set_extended_header(np.zeros(96, "V1"))
+        file.voxel_size = 5.2
+    file = image_file(tmp_path / name)
+    assert (file.axes, file.dtype, file.micrometers) == ("ZYX", np.dtype(np.uint16), 0.00052)
+    check_windows(tmp_path / name, x[:, None])
+    np.testing.assert_array_equal(load_dataset(tmp_path / name).x[..., 0], x)
+    assert load_dataset(tmp_path / name, tile=10, overlap=0).row_names[-1] == f"{name}#2@20,10"
+
+
+def test_an_mrc_file_of_one_image_or_of_none(tmp_path: Path) -> None:
+    mrcfile = pytest.importorskip("mrcfile")
+    x = np.random.default_rng(0).normal(size=(40, 50)).astype(">f4")
+    with mrcfile.new(tmp_path / "a.mrc", x):
+        pass
+    assert "is one image (YX 40 x 50 float32), expected several: cut it" in refusal(load_dataset, tmp_path / "a.mrc")
+    assert load_dataset(tmp_path / "a.mrc", tile=10, overlap=0).x.shape == (20, 10, 10, 1)
+    with mrcfile.new(tmp_path / "b.mrc", x.astype("complex64")):
+        pass
+    assert "has numbers complex64 of shape (40, 50), expected an image" in refusal(load_dataset, tmp_path / "b.mrc")
+    (tmp_path / "b.mrc").write_bytes((tmp_path / "a.mrc").read_bytes()[:4000])
+    assert "cannot read" in refusal(load_dataset, tmp_path / "b.mrc", tile=10)

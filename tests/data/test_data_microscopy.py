@@ -181,6 +181,22 @@ def test_large_folders_are_decoded_into_a_cache(put, tmp_path):
         np.testing.assert_array_equal(np.asarray(data.x[:]), np.stack(given).transpose(0, 2, 3, 1))
 
 
+def test_images_of_several_sizes_in_a_file_are_read_by_number(put, tmp_path, capsys):
+    small, large = planes(20, 24), planes(20, 30)
+    preview = planes(10, 8, 3, dtype="uint8")
+    path = tmp_path / "several.tif"
+    with tifffile.TiffWriter(path) as writer:
+        for x in (preview, small, large, large + 1):
+            writer.write(x, photometric="rgb" if x is preview else "minisblack", metadata=None)
+    data = load_dataset(path)
+    np.testing.assert_array_equal(data.x[..., 0], [large, large + 1])
+    assert "left out: 0 (10 x 8 pixels), 1 (20 x 24 pixels), each of which several.tif::NAME" in capsys.readouterr().err
+    tiles = load_dataset(tmp_path / "several.tif::1", tile=8, overlap=0)
+    np.testing.assert_array_equal(tiles.x[4, ..., 0], small[8:16, 8:16])
+    assert load_dataset(tmp_path / "several.tif::0", tile=5).x.dtype == np.uint8
+    assert "has no image '7'; its images are: 0, 1, 2" in refusal(load_dataset, tmp_path / "several.tif::7", tile=8)
+
+
 def test_what_is_refused(put, tmp_path, monkeypatch):
     good = put("a/0.tif", planes(3, 8, 8), photometric="minisblack")
     put("a/1.tif", planes(3, 8, 8, dtype="uint8"), photometric="minisblack")
@@ -189,10 +205,6 @@ def test_what_is_refused(put, tmp_path, monkeypatch):
     assert "0.tif has 3 x 8 pixels (YXC 3 x 8 x 8 uint16)" in refusal(load_dataset, tmp_path / "set", axes="YXC")
     put("a/1.tif", planes(2, 8, 8), photometric="minisblack")
     assert "1.tif has 2 channels" in refusal(load_dataset, tmp_path / "set")
-    with tifffile.TiffWriter(tmp_path / "set" / "a" / "1.tif") as writer:
-        writer.write(planes(8, 8))
-        writer.write(planes(8, 9))
-    assert "images of different shapes, such as (8, 8) and (8, 9)" in refusal(load_dataset, tmp_path / "set")
     (tmp_path / "set" / "a" / "1.tif").write_bytes(good.read_bytes()[:300])
     assert "1.tif ends within its pages" in refusal(load_dataset, tmp_path / "set")
     x = planes(3, 8, 8, dtype="float32")

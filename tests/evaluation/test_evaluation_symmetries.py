@@ -1,9 +1,13 @@
 """Tests of symmetries: which samples and groups are tested."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from viewsmith.evaluation import symmetries as module
+from viewsmith.modalities import modality_of
+from viewsmith.modalities.images import modality as images_module
 
 
 def test_groups_are_those_of_the_samples_that_are_tested(monkeypatch):
@@ -42,3 +46,21 @@ def test_equal_samples_are_of_one_kind_in_the_order_of_their_values(dtype):
     x[7] = x[11]
     expected = np.unique(x.reshape(40, -1), axis=0, return_inverse=True)[1].ravel()
     assert np.array_equal(module.kinds_of(x), expected) and expected[7] == expected[11]
+
+
+@pytest.mark.parametrize("name", ["kinds", "eighth-turn", "features"])
+def test_samples_of_a_test_are_held_once_or_twice(monkeypatch, name):
+    monkeypatch.setattr(images_module, "BLOCK_VALUES", 2**16)
+    x = np.random.default_rng(0).integers(0, 4000, (200, 64, 64, 2), np.uint16)
+    images = modality_of("images")
+    work = {
+        "kinds": module.kinds_of,
+        "eighth-turn": images.transformations_of(x)["eighth-turn"],
+        "features": lambda x: images.compared_features(x, x),
+    }[name]
+    work(x[:60])  # imports
+    tracemalloc.start()
+    work(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * x.nbytes

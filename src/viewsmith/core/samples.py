@@ -15,8 +15,9 @@ from viewsmith.core.rows import BLOCK, BLOCK_VALUES, RowSource, read_ahead
 #: The same for images and sequences, whose activations are large.
 IMAGE_BLOCK, IMAGE_VALUES = 64, 400_000
 
-#: Batches on disk that are read before they are needed: with one, training waits on a machine with other work.
-BATCHES_AHEAD = 4
+#: Batches on disk that are read before they are needed, and most of their bytes: with one, training waits on a machine
+#: with other work.
+BATCHES_AHEAD, BYTES_AHEAD = 4, 2**27
 
 #: Largest number of batches that are read together, and of their values. Rows of several batches are read in the order
 #: of the file, which is faster, and the thread that reads them interrupts the training once for all of them.
@@ -49,12 +50,16 @@ class Samples:
         return Samples(rows, self.scale, device)
 
     def ahead(self, indices: Iterable[Tensor] | Iterable[slice], number: int = BATCHES_AHEAD) -> Iterator[Tensor]:
-        """``samples[index]`` for each index in turn; rows on disk are read at least so many batches ahead."""
+        """``samples[index]`` for each index in turn; rows on disk are read about so many batches ahead."""
         if not isinstance(self.rows, RowSource):
             return (self[index] for index in indices)
         todo: list[Any] = list(indices)
         together = self._together(todo)
         groups = (self._read(todo[start : start + together]) for start in range(0, len(todo), together))
+        first = todo[0] if todo else slice(0)
+        size = len(range(*first.indices(len(self)))) if isinstance(first, slice) else len(first)
+        of_batch = size * math.prod(self.rows.shape[1:]) * self.rows.dtype.itemsize
+        number = max(1, min(number, BYTES_AHEAD // max(1, of_batch)))
         read = read_ahead(groups, -(-number // together))
         return (self._scaled(rows) for group in read for rows in group)
 

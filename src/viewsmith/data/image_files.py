@@ -19,7 +19,7 @@ from viewsmith.core.registry import find
 from viewsmith.core.rows import check_size
 from viewsmith.data.damaged import read_each
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import ARRAYS, INSTRUMENTS, TIFF, extension_of
+from viewsmith.data.places import ARRAYS, INSTRUMENTS, TIFF, extension_of, file_of
 from viewsmith.data.reading import FileContents, by_ending, deep, planes_of, reading, recognized
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of, square
 from viewsmith.modalities.images.modality import Images
@@ -147,6 +147,31 @@ class ImageFile:
     def described(self) -> str:
         """Axes, shape and type."""
         return f"{self.axes} {' x '.join(map(str, self.shape))} {self.dtype}"
+
+
+def chosen(path: Path, kinds: Sequence[tuple[Any, ...]], names: Sequence[str]) -> tuple[list[int], str]:
+    """Numbers of the images of a file that are read, and what is said of the others.
+
+    Parameters
+    ----------
+    path : Path
+        FILE, of which the images of the commonest kind are read, or FILE::NAME.
+    kinds : sequence of tuple
+        Height and width of each image, and what else has to be equal.
+    names : sequence of str
+        Those of the images.
+    """
+    file, wanted = file_of(path)
+    if not kinds:
+        raise InputError(f"{file} has no image")
+    if wanted:
+        if wanted not in names:
+            raise InputError(f"{file} has no image {wanted!r}; {suggest(wanted, names, 'its images are')}")
+        return [list(names).index(wanted)], ""
+    common = max(dict.fromkeys(kinds), key=lambda kind: (kinds.count(kind), kind[0][0] * kind[0][1]))
+    rest = [f"{name} ({size_of(kind[0])})" for name, kind in zip(names, kinds, strict=True) if kind != common]
+    left_out = f"{name_list(rest)}, each of which {file.name}::NAME gives" if rest else ""
+    return [i for i, kind in enumerate(kinds) if kind == common], left_out
 
 
 @contextlib.contextmanager

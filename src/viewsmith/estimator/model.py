@@ -37,7 +37,7 @@ from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.neighbors import PrincipalSpace
 
 FITTED = 4000  # random samples that features are fitted to, at most
-BLOCK = 1024
+BLOCK, BLOCK_VALUES = 1024, 2**22
 RUN = "run:"  # prefix of the method of a trained model that gives the features
 
 
@@ -79,7 +79,13 @@ def rows_to_fit(x: Rows, generator: torch.Generator) -> Tensor:
     chosen = torch.arange(len(x))
     if len(x) > FITTED:
         chosen = torch.randperm(len(x), generator=generator)[:FITTED].sort().values
-    return torch.cat([x[part.to(x.device)] for part in chosen.split(BLOCK)])
+    one = x[:1]
+    found = one.new_empty(len(chosen), *one.shape[1:])  # a list of blocks would take the memory of all rows again
+    size = max(1, min(BLOCK, BLOCK_VALUES // max(1, one.numel())))
+    for start in range(0, len(chosen), size):
+        part = chosen[start : start + size]
+        found[start : start + size] = x[part.to(x.device)]
+    return found
 
 
 def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ the samples need not: a set of shoes that all point to the left is no symmetric 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -89,7 +90,12 @@ def kinds_of(x: np.ndarray) -> np.ndarray:
         return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
     # Whole rows of bytes, highest first, are in the same order, and quick.
     rows = np.ascontiguousarray(rows, rows.dtype.newbyteorder(">"))
-    return np.unique(rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel(), return_inverse=True)[1]
+    order = rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel().argsort(kind="stable")
+    # One by one: `np.unique` copies all rows twice, which of large images is most of the memory of a test.
+    new = [False, *(not np.array_equal(rows[i], rows[j]) for i, j in pairwise(order))]
+    found = np.empty(len(rows), np.int64)
+    found[order] = np.cumsum(new[: len(rows)])
+    return found
 
 
 def ratio_of_medians(distances: np.ndarray, of_samples: np.ndarray) -> float:
@@ -218,7 +224,9 @@ def symmetries(
             raise InputError(f"the transformation {name} gives {changed.shape}, expected the shape {x.shape}")
         if transformations is None and np.array_equal(changed, x):
             continue
-        found.append(tested(name, in_raw_features(kind, x, changed), kinds, rng))
+        compared = in_raw_features(kind, x, changed)
+        del changed  # before the next one
+        found.append(tested(name, compared, kinds, rng))
     return found
 
 

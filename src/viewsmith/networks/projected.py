@@ -108,19 +108,20 @@ class ProjectedFeatures(nn.Module):
         self.varies = bool(deviation.max() > 1e-6)
         # What is constant in all samples is left as it is: it may vary in their views.
         self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max().clamp_min(1e-12), deviation, 1.0))
-        few = x[torch.randperm(len(x), generator=generator)[:SPANNING].to(x.device)]
+        few = torch.randperm(len(x), generator=generator)[:SPANNING].to(x.device)  # of large samples a copy is much
         d = found.shape[1]
         reduces = d > min(SPANNING, max(FEW, MOST_VIEWS * len(x)))
         each = min(MOST_VIEWS, -(-SPANNING // len(few))) if reduces else 1
-        parts = few.split(max(1, VALUES // few[0].numel()))
-        drawn = torch.cat([self.features(block) for part in parts * each for block in views(part).split(BLOCK)])
+        parts = few.split(max(1, VALUES // x[0].numel()))
+        drawn = torch.cat([self.features(block) for part in parts * each for block in views(x[part]).split(BLOCK)])
         # What hardly varies in the samples may vary in their views: as a unit it would make these arbitrarily large.
         self.scale.clamp_(min=(drawn - self.center).square().mean(0).sqrt() / NOISE)
         kept, found = min(self.width, len(x) - 1), (found - self.center) / self.scale
         self.spanned.fill_(d)
         if reduces:
             drawn = (drawn - self.center) / self.scale
-            directions = torch.linalg.qr(torch.cat([drawn, self.standardized(few)])[:SPANNING].T)[0]
+            own = [self.standardized(x[part]) for part in few.split(self.features.block_size(x))]
+            directions = torch.linalg.qr(torch.cat([drawn, *own])[:SPANNING].T)[0]
             self.spanned.fill_(directions.shape[1])
             self.basis.zero_()[:, : directions.shape[1]] = directions
             found = found @ directions

@@ -25,9 +25,9 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.core.rows import check_size
 from viewsmith.data.damaged import Unreadable
-from viewsmith.data.image_files import CHANNELS, ImageFile, opening
+from viewsmith.data.image_files import CHANNELS, ImageFile, chosen, opening
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SLIDES, SUFFIXES, TIFF
+from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SLIDES, SUFFIXES, TIFF, file_of
 from viewsmith.data.reading import FileContents, deep, reader, reading
 from viewsmith.data.tiles import image_reader
 from viewsmith.data.unread import refuse
@@ -50,30 +50,30 @@ def tiff_file(path: Path) -> ImageFile:
     require("tifffile", "microscopy", "reading TIFF files of instruments")
     import tifffile
 
-    with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(path) as file:
-        series, _ = file.series, len(file.pages)
-        shapes = list(dict.fromkeys(tuple(each.shape) for each in series))
-        number, left_out = 0, ""
-        if len(shapes) > 1:
-            # Of a slide the scanner keeps pictures of its label and of the whole beside it.
-            number = max(range(len(series)), key=lambda i: series[i].size)
-            largest = series[number]
-            if not (largest.is_pyramidal or largest.name == "Baseline"):
-                raise InputError(
-                    f"{path} has images of different shapes, such as {shapes[0]} and {shapes[1]}, expected pages of "
-                    "one: save them as files of their own"
-                )
-            rest = [each for each in series if each is not largest]
-            left_out = name_list([f"{each.name} ({' x '.join(map(str, each.shape))})" for each in rest])
-            series = [largest]
-        first, side = series[0], None
+    name, wanted = file_of(path)
+    with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(name) as file:
+        every, _ = file.series, len(file.pages)
+        named = [each.name if [of.name for of in every].count(each.name) < 2 else "" for each in every]
+        named = [each or str(i) for i, each in enumerate(named)]
+        number = max(range(len(every)), key=lambda i: every[i].size)
+        # Of a slide the scanner keeps pictures of its label and of the whole beside it.
+        scanned = every[number].is_pyramidal or every[number].name == "Baseline"
+        if scanned and not wanted and len({each.shape for each in every}) > 1:
+            rest = [f"{name} ({' x '.join(map(str, each.shape))})" for name, each in zip(named, every, strict=True)]
+            taken, left_out = [number], name_list([each for i, each in enumerate(rest) if i != number])
+        else:
+            sizes = [dict(zip(each.axes, each.shape, strict=True)) for each in every]
+            kinds = [((of.get("Y", 1), of.get("X", 1)), *of.items(), every[i].dtype) for i, of in enumerate(sizes)]
+            taken, left_out = chosen(path, kinds, named)
+        series, number, side = [every[i] for i in taken], taken[0], None
+        first = series[0]
         names: list[str] = []
         if file.ome_metadata:
             names, side = _ome(file.ome_metadata)
         elif file.imagej_metadata:
             labels = file.imagej_metadata.get("Labels") or []
             names = [str(label) for label in labels]
-        elif left_out or first.is_pyramidal:
+        elif scanned:
             side = _of_scanner(first.keyframe)
         axes, shape = str(first.axes), tuple(map(int, first.shape))
         if len(series) > 1:  # images of one shape that no axis joins
@@ -83,32 +83,31 @@ def tiff_file(path: Path) -> ImageFile:
         transform, empty = _map_of(first.keyframe)
         keys = [first.keyframe.tags.get(code) for code in GEO_KEYS]
         map_keys = tuple((tag.code, tag.dtype, tag.count, tag.value, True) for tag in keys if tag is not None)
-        plain = len(series) == 1 and not left_out and first.dataoffset is not None and first.dtype.isnative
-        sizes = [tuple(map(int, each.shape)) for each in first.levels] if len(series) == 1 else []
+        plain = len(series) == 1 and first.dataoffset is not None and first.dtype.isnative
+        levels = [tuple(map(int, each.shape)) for each in first.levels] if len(series) == 1 else []
 
     def pixels(level: int = 0) -> np.ndarray:
-        with tifffile.TiffFile(path) as file:
-            if len(series) == 1:
+        with tifffile.TiffFile(name) as file:
+            if len(taken) == 1:
                 return np.asarray(file.series[number].levels[level].asarray())
-            return np.stack([each.asarray() for each in file.series])
+            return np.stack([file.series[i].asarray() for i in taken])
 
     def opened(level: int = 0) -> Any:
         if plain and level == 0:
-            return tifffile.memmap(path, mode="r")
+            return tifffile.memmap(name, series=number, mode="r")
         require("zarr", "microscopy", f"reading windows of {path}")
         import zarr
 
-        with tifffile.TiffFile(path) as file:
+        with tifffile.TiffFile(name) as file:
             return zarr.open_array(file.series[number].aszarr(level=level), mode="r")
 
     found = ImageFile(path, shape, axes, dtype, pixels, micrometers=side, transform=transform, empty=empty)
-    slide = transform is None and bool(left_out or len(sizes) > 1)
+    slide = transform is None and bool((scanned and left_out) or len(levels) > 1)
     found = replace(found, map_keys=map_keys, left_out=left_out, slide=slide)
     if len(series) == 1:
-        levels = [(partial(pixels, i), partial(opened, i)) for i in range(len(sizes))]
         smaller = [
-            replace(found, shape=size, pixels=read, opened=windows)
-            for size, (read, windows) in zip(sizes, levels, strict=True)
+            replace(found, shape=size, pixels=partial(pixels, i), opened=partial(opened, i))
+            for i, size in enumerate(levels)
         ]
         found = replace(found, opened=opened, smaller=tuple(smaller[1:]))
     channels = math.prod(size for size, letter in zip(shape, axes, strict=True) if letter in CHANNELS)
@@ -346,25 +345,39 @@ def fits_file(path: Path) -> ImageFile:
     from astropy.io import fits
 
     # Old keywords are no fault of the image.
-    with opening(path, "a FITS file"), warnings.catch_warnings(action="ignore"), fits.open(path) as file:
+    name = file_of(path)[0]
+    with opening(path, "a FITS file"), warnings.catch_warnings(action="ignore"), fits.open(name) as file:
         images = [(i, each) for i, each in enumerate(file) if each.is_image and len(each.shape) >= 2]
         if not images:
             raise InputError(f"{path} is a FITS file without an image of two axes or more")
-        number, image = images[0]
+        # Extensions of one name are alike, such as chips; an image, its errors and its flags have other names.
+        called = [each.name or str(i) for i, each in images]
+        kinds = [
+            (each.shape[-2:], each.shape, of.rstrip("0123456789")) for of, (_, each) in zip(called, images, strict=True)
+        ]
+        numbered = [
+            f"{of},{each.ver}" if called.count(of) > 1 else of for of, (_, each) in zip(called, images, strict=True)
+        ]
+        taken, left_out = chosen(path, kinds, numbered)
+        numbers, image = [images[i][0] for i in taken], images[taken[0]][1]
         shape = tuple(map(int, image.shape))
         dtype = np.asarray(image.section[tuple(slice(0, 1) for _ in shape)]).dtype.newbyteorder("=")
     if len(shape) > len(FITS_AXES):
         raise InputError(f"{path} has an image of shape {shape}, expected 2 to {len(FITS_AXES)} axes")
+    several = [len(taken)] if len(taken) > 1 else []
 
     def pixels() -> np.ndarray:
-        with warnings.catch_warnings(action="ignore"), fits.open(path) as file:
-            return np.asarray(file[number].data).astype(dtype)
+        with warnings.catch_warnings(action="ignore"), fits.open(name) as file:
+            found = [np.asarray(file[number].data).astype(dtype) for number in numbers]
+        return np.stack(found) if several else found[0]
 
     def opened() -> Any:
         with warnings.catch_warnings(action="ignore"):
-            return fits.open(path)[number].section  # reads what is asked for
+            return fits.open(name)[numbers[0]].section  # reads what is asked for
 
-    return ImageFile(path, shape, FITS_AXES[-len(shape) :], dtype, pixels, opened=opened)
+    axes = "P" * len(several) + FITS_AXES[-len(shape) :]
+    found = ImageFile(path, (*several, *shape), axes, dtype, pixels, left_out=left_out)
+    return found if several else replace(found, opened=opened)
 
 
 ENVI_TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}

@@ -1,13 +1,15 @@
-"""Readers of the files that microscopes write under names of their makers: CZI (Zeiss), LIF (Leica) and ND2 (Nikon).
+"""Readers of the files that microscopes write under names of their makers: CZI (Zeiss), LIF (Leica) and ND2 (Nikon);
+and of MRC files, those of electron microscopes.
 
 CZI and LIF files may have several images, called scenes or series. Those of the commonest shape are read; another one
 is FILE::NAME.
 """
 
 import contextlib
+import warnings
 import weakref
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -15,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, require, suggest
-from viewsmith.data.image_files import ImageFile, opening
-from viewsmith.data.places import file_of
+from viewsmith.core.errors import InputError, name_list, one_line, require
+from viewsmith.data.image_files import ImageFile, chosen, opening
+from viewsmith.data.places import MRC, PACKED, file_of
 from viewsmith.data.tiles import image_reader
-from viewsmith.modalities.images.channels import size_of
 
 #: Wavelengths, emitted and excited, have these letters in liffile; they are channels.
 WAVELENGTHS = "\N{GREEK SMALL LETTER LAMDA}\N{GREEK CAPITAL LETTER LAMDA}"
@@ -54,31 +55,6 @@ def of_planes(path: Path, shape: tuple[int, ...], axes: str, dtype: Any, opened:
     """An image of which `opened` reads planes; all of them are its pixels."""
     every = (slice(None),) * len(shape)
     return ImageFile(path, shape, axes, np.dtype(dtype), lambda: opened()[every], opened=opened)
-
-
-def chosen(path: Path, kinds: Sequence[tuple[Any, ...]], names: Sequence[str]) -> tuple[list[int], str]:
-    """Numbers of the images of a file that are read, and what is said of the others.
-
-    Parameters
-    ----------
-    path : Path
-        FILE, of which the images of the commonest kind are read, or FILE::NAME.
-    kinds : sequence of tuple
-        Height and width of each image, and what else has to be equal.
-    names : sequence of str
-        Those of the images.
-    """
-    file, wanted = file_of(path)
-    if not kinds:
-        raise InputError(f"{file} has no image")
-    if wanted:
-        if wanted not in names:
-            raise InputError(f"{file} has no image {wanted!r}; {suggest(wanted, names, 'its images are')}")
-        return [list(names).index(wanted)], ""
-    common = max(dict.fromkeys(kinds), key=lambda kind: (kinds.count(kind), kind[0][0] * kind[0][1]))
-    rest = [f"{name} ({size_of(kind[0])})" for name, kind in zip(names, kinds, strict=True) if kind != common]
-    left_out = f"{name_list(rest)}, each of which {file.name}::NAME gives" if rest else ""
-    return [i for i, kind in enumerate(kinds) if kind == common], left_out
 
 
 @image_reader(
@@ -233,3 +209,43 @@ def nd2_file(path: Path) -> ImageFile:
 
     found = replace(of_planes(path, tuple(sizes.values()), "".join(sizes), dtype, opened), micrometers=side)
     return replace(found, names=names) if len(names) == found.channels else found
+
+
+@image_reader(
+    "mrc",
+    *MRC,
+    help="an MRC file of an electron microscope: a micrograph that is cut into tiles, or planes of a volume or stack",
+    noun="an MRC file",
+    extra="mrc",
+    example="micrograph.mrc --tile 128",
+)
+def mrc_file(path: Path) -> ImageFile:
+    """The header of an MRC file, also of the map of EMDB."""
+    require("mrcfile", "mrc", f"reading {path}, an MRC file,")
+    import mrcfile
+
+    packed = path.suffix.lower() in PACKED
+    # Headers of older programs differ from the standard; their pixels are as they say.
+    with opening(path, "an MRC file"), warnings.catch_warnings(action="ignore"):
+        read = mrcfile.open if packed else mrcfile.mmap
+        with read(path, permissive=True) as file:
+            x, spacing = file.data, file.voxel_size
+            if x is None:
+                raise ValueError("its header says no kind of numbers that is known")
+            shape, stored, start = x.shape, x.dtype, 1024 + int(file.header.nsymbt)
+            sides = [float(each) for each in (spacing.x, spacing.y)]
+    if stored.kind == "c" or not 2 <= len(shape) <= 4:
+        raise InputError(f"{path} has numbers {stored} of shape {shape}, expected an image, planes or volumes")
+    dtype = stored.newbyteorder("=")
+
+    def pixels() -> np.ndarray:
+        with warnings.catch_warnings(action="ignore"), mrcfile.open(path, permissive=True) as file:
+            return np.asarray(file.data).astype(dtype)
+
+    def opened() -> Any:
+        return np.memmap(path, stored, "r", start, shape)
+
+    square = sides[0] > 0 and abs(sides[0] - sides[1]) < 1e-3 * sides[0]
+    side = round(sides[0] * 1e-4, 9) if square else None  # of angstroms
+    found = ImageFile(path, shape, "TZYX"[-len(shape) :], dtype, pixels, micrometers=side)
+    return found if packed else replace(found, opened=opened)

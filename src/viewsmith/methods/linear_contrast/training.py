@@ -32,6 +32,7 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.core.registry import register
+from viewsmith.core.rows import return_freed_memory
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Method, Phase
 from viewsmith.core.tensors import stream
@@ -42,6 +43,7 @@ from viewsmith.networks.projected import MOST_CONSTANT, ODDS, ProjectedFeatures,
 from viewsmith.views.base import PairMaker, PositivePair
 
 VALUES = 2**24  # of samples in a block, at most: a block has several views, and all they are made of
+LARGE = 2**22  # from so many values on, memory is returned after a block: of 1 GB in pieces the next ones use little
 FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
 MANY, SEVERAL = 1000, 250  # samples from which on one part is enough, or two
 RIDGES = (0.01, 0.03, 0.1, 0.3)
@@ -403,6 +405,9 @@ class LinearContrastMethod(Method):
             drawn = self.small_views.several(x, self.n_views, index=index, generator=generator)
             sums.folds[number % FOLDS].add(torch.stack([self.framework.encoder.reduced(view) for view in drawn], 1))
             done += len(index)
+            del drawn
+            if x.numel() > LARGE:
+                return_freed_memory()
             if self.minutes is not None and time.monotonic() - self.made_at > 60 * self.minutes and done < len(chosen):
                 warn(f"the views of {done:,} of {len(chosen):,} samples were used: the time was up (minutes)")
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 MOST_CHANNELS = 500
 DEEP = ("uint16", "float32")  # types of images beside uint8
 SHOWN = 6  # channels that a report shows beside the samples
-BLOCK = 256  # images whose pixels are averaged at once
+BLOCK, BLOCK_VALUES = 256, 2**22  # images whose pixels are averaged or turned at once, and their values
 RAW_SIDE = 64  # most pixels of a side of images as raw features: with all of them a probe takes many minutes
 EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
@@ -170,9 +171,26 @@ def _eighth_turn(x: np.ndarray) -> np.ndarray:
 
     from viewsmith.modalities.images.views import turned_by_eighth
 
-    pixels = torch.from_numpy(x.astype(np.float32)).view(*x.shape[:3], -1).permute(0, 3, 1, 2)
-    turned = turned_by_eighth(pixels).permute(0, 2, 3, 1).numpy().reshape(x.shape)
-    return turned if x.dtype.kind == "f" else np.rint(turned).clip(0, np.iinfo(x.dtype).max).astype(x.dtype)
+    found = np.empty_like(x)
+    for block in _blocks(x):
+        pixels = torch.from_numpy(x[block].astype(np.float32)).view(*x[block].shape[:3], -1).permute(0, 3, 1, 2)
+        turned = turned_by_eighth(pixels).permute(0, 2, 3, 1).numpy().reshape(x[block].shape)
+        found[block] = turned if x.dtype.kind == "f" else np.rint(turned).clip(0, np.iinfo(x.dtype).max)
+    return found
+
+
+def _deviations(x: np.ndarray) -> np.ndarray:
+    """Standard deviation of each channel."""
+    planes = [x[block].reshape(-1, x.shape[3] if x.ndim == 4 else 1) for block in _blocks(x)]
+    mean = np.sum([plane.sum(axis=0, dtype=np.float64) for plane in planes], axis=0) / sum(map(len, planes))
+    squares = np.sum([np.square(plane - mean).sum(axis=0) for plane in planes], axis=0)
+    return np.asarray(np.sqrt(squares / sum(map(len, planes))))
+
+
+def _blocks(x: np.ndarray) -> list[slice]:
+    """Images in blocks: floats of all at once would take several times their memory."""
+    size = max(1, min(BLOCK, BLOCK_VALUES // max(1, math.prod(x.shape[1:]))))
+    return [slice(start, start + size) for start in range(0, len(x), size)]
 
 
 def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray:
@@ -180,8 +198,7 @@ def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray
     import torch
 
     pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2)
-    # In blocks: floats of all images at once would take several times their memory.
-    found = [_averaged(block.float() / scale, side) for block in pixels.split(BLOCK)]
+    found = [_averaged(pixels[block].float() / scale, side) for block in _blocks(x)]
     return torch.cat(found).flatten(1).double().numpy()
 
 
@@ -353,10 +370,9 @@ class Images(Modality):
         name = "pixels / 255" if plain else "pixels in the range of their channel"
         height, width = (min(size, RAW_SIDE) for size in rows.shape[1:3])
         found = np.empty((len(rows), height, width, channels), np.float32)
-        for start in range(0, len(rows), BLOCK):
-            block = rows[start : start + BLOCK].reshape(-1, *rows.shape[1:3], channels).astype(np.float32)
-            averaged = _averaged(torch.from_numpy(block).permute(0, 3, 1, 2), RAW_SIDE).permute(0, 2, 3, 1)
-            found[start : start + BLOCK] = (averaged.numpy() - low) / span
+        for block in _blocks(rows):
+            x = torch.from_numpy(rows[block].reshape(-1, *rows.shape[1:3], channels).astype(np.float32))
+            found[block] = (_averaged(x.permute(0, 3, 1, 2), RAW_SIDE).permute(0, 2, 3, 1).numpy() - low) / span
         name += f", averaged to {height} x {width}" if (height, width) != rows.shape[1:3] else ""
         return {name: found.reshape(len(rows), -1)}
 
@@ -402,7 +418,7 @@ class Images(Modality):
 
         if is_photograph(samples.shape[1:], samples.dtype):
             return [(_small_pixels(samples), _small_pixels(transformed))]
-        deviation = samples.reshape(-1, samples.shape[3] if samples.ndim == 4 else 1).std(axis=0, dtype=np.float64)
+        deviation = _deviations(samples)
         scale = torch.from_numpy(np.where(deviation > 0, deviation, 1)).float()[:, None, None]
         return [(_small_pixels(samples, scale=scale), _small_pixels(transformed, scale=scale))]
 

@@ -227,7 +227,13 @@ class ImageViews(ViewMaker):
             each, at_once = len(draws.flip) // len(x), max(1, AT_ONCE // x[0].numel())
             of_parts = zip(*(drawn.split(at_once * each) for drawn in vars(draws).values()), strict=True)
             parts = zip(x.split(at_once), of_parts, strict=True)
-            return torch.cat([self._rendered(part, ImageDraws(*drawn), size) for part, drawn in parts])
+            found, start = x.new_empty(0), 0
+            for part, drawn in parts:
+                y = self._rendered(part, ImageDraws(*drawn), size)
+                found = found if start else y.new_empty(len(draws.flip), *y.shape[1:])
+                found[start : start + len(y)] = y
+                start += len(y)
+            return found
 
     def _rendered(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None) -> Tensor:
         y = crop(x, draws.boxes, size, draws.flip)
