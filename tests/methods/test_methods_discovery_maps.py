@@ -1,7 +1,5 @@
 """Features of images that are kept in a file: a damaged one is computed again, and no link is followed."""
 
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -36,38 +34,34 @@ def swap(content):
 
 
 @pytest.mark.parametrize(
-    ("name", "change"),
+    "change",
     [
-        ("key.maps", swap),
-        ("key.maps", lambda content: content[:8] + b"\1\2\3\4" + content[12:]),
-        ("key.maps", lambda content: content[:-8]),
-        ("key.maps", lambda content: b""),
-        ("key.rows", swap),
-        ("key.rows", lambda content: b"\1" * 6),  # of an earlier version
-        ("key.rows", lambda content: content[:-1]),
+        swap,
+        lambda content: content[:8] + b"\1\2\3\4" + content[12:],
+        lambda content: content[: 4 * 4 * 5 * 3] + bytes(16) + content[4 * 4 * 5 * 3 + 16 :],  # no digest
+        lambda content: content[:-8],
+        lambda content: content[: len(content) // 2],
+        lambda content: b"",
     ],
 )
-def test_damage_is_noticed_and_mended(cache, name, change):
-    file = cache.folder / name
+def test_damage_is_noticed_and_mended(cache, change):
+    file = cache.folder / "key.maps"
     file.write_bytes(change(file.read_bytes()))
     rows = np.array([0, 1])
-    found = cache.read(rows, 4, 5)
-    assert found is None or (name == "key.maps" and len(file.read_bytes()) > 0 and np.array_equal(found, MAPS[rows]))
+    assert cache.read(rows, 4, 5) is None
     cache.write(rows, MAPS[rows])
     np.testing.assert_array_equal(cache.read(rows, 4, 5), MAPS[rows])
 
 
 def test_maps_are_not_written_through_a_link(tmp_path):
     (tmp_path / "cache").mkdir()
-    for name in ("key.maps", "key.rows"):
-        (tmp_path / name).write_bytes(b"mine")
-        (tmp_path / "cache" / name).symlink_to(tmp_path / name)
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / "cache" / "key.maps").symlink_to(tmp_path / "mine")
     cache = MapCache(tmp_path / "cache", "key", 6, (4, 5))
     assert cache.read(np.arange(6), 4, 5) is None
     cache.write(np.arange(6), MAPS)
     np.testing.assert_array_equal(cache.read(np.arange(6), 4, 5), MAPS)
-    assert {(tmp_path / name).read_bytes() for name in ("key.maps", "key.rows")} == {b"mine"}
-    assert not any(os.path.islink(tmp_path / "cache" / name) for name in ("key.maps", "key.rows"))
+    assert (tmp_path / "mine").read_bytes() == b"mine" and not (tmp_path / "cache" / "key.maps").is_symlink()
 
 
 def test_memory_of_a_network_is_known_before(monkeypatch):

@@ -463,7 +463,7 @@ def test_text_formats():
     assert lines[matrix + 1].split() == ["0.700000"] + 3 * ["0.100000"]
     counts = [list(map(int, line[3:-1].split())) for line in as_jaspar([motif], ["one"], [7]).splitlines()[1:]]
     assert np.sum(counts, 0).tolist() == [7, 7] and counts[0] == [5, 1] and counts[3] == [0, 5]
-    assert as_jaspar([motif], ["one"]).splitlines()[:2] == [">one\tAT", "A [ 35 5 ]"]  # half of 100 sequences
+    assert as_jaspar([motif], ["one"], [50]).splitlines()[:2] == [">one\tAT", "A [ 35 5 ]"]
 
 
 def test_a_pattern_lists_letters_as_prosite_writes_them():
@@ -474,7 +474,7 @@ def test_a_pattern_lists_letters_as_prosite_writes_them():
             row[AMINO_ACIDS.letters.index(letter)] = probability
     motif = Motif(p / p.sum(1, keepdims=True), Background.of(np.zeros((1, 1), np.uint8), AMINO_ACIDS), 1, False)
     assert motif.pattern == "[HY]-R-x(2)-D(2)"
-    lines = as_meme([motif], ["one"]).splitlines()
+    lines = as_meme([motif], ["one"], [50]).splitlines()
     assert lines[2] == f"ALPHABET= {AMINO_ACIDS.letters}" and not any("strands" in line for line in lines)
     assert any(line.startswith("letter-probability matrix: alength= 20 w= 9") for line in lines)
 

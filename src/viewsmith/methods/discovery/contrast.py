@@ -74,6 +74,17 @@ def of_rows(z: Features, value: Callable[[Any], Any]) -> np.ndarray:
     return found
 
 
+def under(prefix: object, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by name, each below a prefix, as they are saved."""
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def below(prefix: object, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Inverse of `under`: the arrays below a prefix."""
+    start = f"{prefix}."
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+
+
 def products(x: Any, y: Any) -> Any:
     """The scalar product of each row of x with the same row of y, (n,)."""
     return (x * y).sum(1) if isinstance(x, Tensor) else np.einsum("ij,ij->i", x, y)
@@ -94,10 +105,11 @@ class Gaussian:
         factor = cholesky(covariance + ridge * np.eye(len(mean)), lower=True)
         return cls(mean, np.ascontiguousarray(factor))  # in the order of a saved one, which rounds alike
 
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """log p(z) for rows z (n, d), float64 (n,), without the constant that all distributions share."""
-        white = solve_triangular(self.factor, (z - self.mean).T, lower=True, check_finite=False)
-        return np.asarray(-0.5 * (white**2).sum(0) - np.log(np.diag(self.factor)).sum())
+    @property
+    def log_density(self) -> float:
+        """log p(0), without the constant that all distributions share."""
+        white = solve_triangular(self.factor, -self.mean, lower=True, check_finite=False)
+        return float(-0.5 * (white**2).sum() - np.log(np.diag(self.factor)).sum())
 
     def distance(self, z: Features) -> np.ndarray:
         """Squared Mahalanobis distance from the mean of rows z (n, d), float64 (n,)."""
@@ -167,10 +179,6 @@ class Whitening:
         kept = slice(None, -count - 1, -1)
         return cls(moments.mean, axes[:, kept] / np.sqrt(np.maximum(variance[kept], 1e-12)))
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays by name."""
-        return {"mean": self.mean, "axes": self.axes}
-
     def __call__(self, z: Any) -> Any:
         """Components (..., KEPT) of features (..., d), float32."""
         mean, axes = (there(each.astype(np.float32), z) for each in (self.mean, self.axes))
@@ -201,34 +209,19 @@ class Contrast:
         rest = Gaussian.of(everything.mean, everything.covariance) if beside is None else mixed(beside)
         return cls(mixed(chosen), rest)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of both densities by name."""
-        both = {"chosen": self.chosen, "all": self.all_windows}
-        return {f"{which}.{name}": value for which, density in both.items() for name, value in vars(density).items()}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Contrast":
-        """Inverse of `arrays`."""
-        return cls(*(Gaussian(arrays[f"{which}.mean"], arrays[f"{which}.factor"]) for which in ("chosen", "all")))
-
-    @staticmethod
-    def with_whitening(arrays: Mapping[str, np.ndarray]) -> "tuple[Whitening, Contrast]":
-        """The components of windows, and the contrast of them, from the arrays of both."""
-        return Whitening(arrays["mean"], arrays["axes"]), Contrast.from_arrays(arrays)
-
     def __call__(self, z: Features) -> np.ndarray:
         """Scores (n,) of rows z (n, d): a quadratic function, z'Az + b'z + c, so that one product of matrices is enough
         for both densities."""
         p, u = self.chosen, self.all_windows
         quadratic, linear = (u.precision - p.precision) / 2, p.precision @ p.mean - u.precision @ u.mean
-        a, b, zero = there(quadratic, z), there(linear, z), np.zeros((1, len(linear)))
+        a, b = there(quadratic, z), there(linear, z)
 
         def of(rows: Any) -> Any:
             product = rows @ a
             product += b
             return products(product, rows)
 
-        return np.asarray(of_rows(z, of) + p.log_density(zero) - u.log_density(zero))
+        return np.asarray(of_rows(z, of) + p.log_density - u.log_density)
 
     def of_kind(self, z: Features) -> np.ndarray:
         """Scores (n,) of rows z (n, d) as parts of the kind: the largest log p_P(z) less the largest log p_U(z), each
@@ -238,6 +231,17 @@ class Contrast:
         kind, rest = p.distance(z), u.distance(z)
         far = _excess(kind, d) - _excess(rest, d)
         return np.asarray((rest - kind) / 2 + np.log(np.diag(u.factor) / np.diag(p.factor)).sum() + far)
+
+
+def arrays_of(whitening: Whitening, contrast: Contrast) -> dict[str, np.ndarray]:
+    """The arrays of the components of windows and of their contrast, by name."""
+    return vars(whitening) | under("chosen", vars(contrast.chosen)) | under("all", vars(contrast.all_windows))
+
+
+def from_arrays(arrays: Mapping[str, np.ndarray]) -> tuple[Whitening, Contrast]:
+    """Inverse of `arrays_of`."""
+    densities = [Gaussian(**below(which, arrays)) for which in ("chosen", "all")]
+    return Whitening(arrays["mean"], arrays["axes"]), Contrast(*densities)
 
 
 @dataclass(frozen=True)
@@ -382,6 +386,13 @@ def sized_boxes(maps: np.ndarray, size: np.ndarray, smallest: int = 4) -> tuple[
     return boxes, best
 
 
+def columns(**place: type) -> np.dtype:
+    """Types of a row for each part: numbers of its sample and kind, its place, score, q-value and whether it is unlike
+    the others of its kind."""
+    judged = {"score": np.float64, "q": np.float64, "outlier": np.bool_}
+    return np.dtype(list({"sample": np.int64, "kind": np.int64, **place, **judged}.items()))
+
+
 @dataclass(kw_only=True)
 class Search:
     """Parts of several kinds in samples of one modality, `name`; see `viewsmith.Discovery` for the options."""
@@ -434,29 +445,29 @@ class Search:
     samples_name: ClassVar[str] = "samples"
 
     #: What is saved of the search, and of each of its parts beside its arrays.
-    saved: ClassVar[tuple[str, ...]] = ()
+    saved: ClassVar[tuple[str, ...]] = ("least_q", "steady")
     saved_of_parts: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain values and tensors of what was fitted; raises InputError for what cannot be saved."""
+        """Plain values and tensors of what was fitted."""
         plain = {name: getattr(self, name) for name in self.saved}
         plain |= {name: [getattr(part, name) for part in self.parts] for name in self.saved_of_parts}
-        arrays = [part.arrays() | {"null": null} for part, null in zip(self.parts, self.null, strict=True)]
-        return plain, {
-            f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(array))
-            for i, own in enumerate(arrays)
-            for name, array in own.items()
-        }
+        arrays: dict[str, np.ndarray] = {}
+        for i, (part, null, typical) in enumerate(zip(self.parts, self.null, self.typical, strict=True)):
+            like = vars(typical.density) | {"limit": np.array(typical.limit)}
+            arrays |= under(i, part.arrays() | {"null": null} | under("typical", like))
+        return plain, {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Take what `state` gave."""
         for name in self.saved:
             setattr(self, name, type(getattr(self, name))(fitted[name]))
-        for i, values in enumerate(zip(*(fitted[name] for name in self.saved_of_parts), strict=True)):
-            own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
-            null = own.pop("null")
-            self.null.append(null.reshape(len(null), -1))
-            self.parts.append(self.part_from(own, **dict(zip(self.saved_of_parts, values, strict=True))))
+        for i in range(len(self.least_q)):
+            own = {name: tensor.numpy() for name, tensor in below(i, tensors).items()}
+            like = below("typical", own)
+            self.typical.append(Typical(Gaussian(like["mean"], like["factor"]), like["limit"].item()))
+            self.null.append(own["null"].reshape(len(own["null"]), -1))
+            self.parts.append(self.part_from(own, **{name: fitted[name][i] for name in self.saved_of_parts}))
         self.tried = [[part] for part in self.parts]
 
     def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> Any:

@@ -21,7 +21,6 @@ from viewsmith.estimator.arguments import with_shared
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.options import check_options
-from viewsmith.methods.discovery.contrast import Gaussian, Typical
 from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.methods.discovery.motifs import MotifSearch
@@ -300,10 +299,6 @@ class Discovery(DiscoveryOptions, BaseEstimator):
                 "timm:NAME or a trained model"
             )
         fitted, tensors = self.search_.state()
-        typical = [{**vars(each.density), "limit": np.array(each.limit)} for each in self.search_.typical]
-        tensors |= {
-            f"typical{i}.{name}": torch.from_numpy(a) for i, own in enumerate(typical) for name, a in own.items()
-        }
         ours = folder.exists() and folder.read_config().get("method") == self.name
         if not ours and any(os.path.lexists(file) for file in folder.files):
             raise InputError(f"{folder.path} has files of something else, which would be replaced: choose another")
@@ -323,12 +318,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             save_tensors(folder.path / WEIGHTS, self.search_.dense.weights())
             parameters["feature_weights"] = WEIGHTS
         folder.write_config(
-            {
-                "method": self.name,
-                "modality": self.modality_,
-                "parameters": parameters,
-                "fitted": fitted | {"least_q": self.search_.least_q, "steady": self.search_.steady},
-            }
+            {"method": self.name, "modality": self.modality_, "parameters": parameters, "fitted": fitted}
         )
         save_tensors(folder.model, tensors)
 
@@ -356,14 +346,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             model = cls(**given)
             model.modality_ = config["modality"]
             search = model._search(model.modality_, int(config["fitted"].get("channels", 0)))
-            tensors = load_tensors(folder.model)
-            own = {name: tensors.pop(name).numpy() for name in list(tensors) if name.startswith("typical")}
-            search.restore(config["fitted"], tensors)
-            search.typical = [
-                Typical(Gaussian(own[f"typical{i}.mean"], own[f"typical{i}.factor"]), float(own[f"typical{i}.limit"]))
-                for i in range(len(search.parts))
-            ]
-            search.least_q, search.steady = list(config["fitted"]["least_q"]), float(config["fitted"]["steady"])
+            search.restore(config["fitted"], load_tensors(folder.model))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder.path} is damaged ({error}): fit and save again") from error
         model.search_ = search

@@ -47,9 +47,14 @@ from viewsmith.methods.discovery.contrast import (
     Moments,
     Search,
     Whitening,
+    arrays_of,
+    below,
     choose_windows,
+    columns,
     folds,
+    from_arrays,
     q_values,
+    under,
 )
 from viewsmith.modalities import modality_of
 
@@ -87,7 +92,7 @@ class Event:
         """The arrays that are saved by name."""
         found = {"least": self.least, "rarity": np.array([self.rarity])}
         found |= {} if self.mixtures is None else {"mixtures": self.mixtures}
-        return found | self.windows[0].arrays() | self.windows[1].arrays()
+        return found | arrays_of(*self.windows)
 
     def sought(self, x: np.ndarray) -> tuple["Event", np.ndarray]:
         """The event in the mixtures alone, and these, (n, K, T), of pieces (n, C, T)."""
@@ -109,10 +114,7 @@ class Event:
         parts = [plain.scores(some) for some in _sliced(sought, sought.shape[1] * x.shape[2])]
         starts, whole = parts[0][0], free_windows(free, parts[0][0], self.width)
         there = (np.concatenate([scores for _, scores in parts]) > self.rarity) & whole
-        steps = np.zeros((len(x), x.shape[2] + 1), np.int8)  # windows that begin or end; few overlap
-        steps[:, starts] += there
-        steps[:, starts + self.width] -= there
-        return float(there.sum() / max(whole.sum(), 1)), free & (steps.cumsum(1, np.int8)[:, :-1] == 0)
+        return float(there.sum() / max(whole.sum(), 1)), free & ~_covered(there, starts, self.width, x.shape[2])
 
     def features(self, x: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Features (n, d) of the window of each piece (n, C, T) that begins at its first point."""
@@ -230,7 +232,7 @@ def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generato
     whitening, chosen = event.windows[0], np.zeros((0, 0), bool)
     starts, z = components(x, event.width, event.least, whitening)
     whole, anywhere = free_windows(free, starts, event.width), np.ones((len(x), x.shape[2]), bool)
-    everything, taken = Moments.of(z, whole), np.zeros((len(x), x.shape[2]), bool)
+    everything, taken = Moments.of(z, whole), ~anywhere
     empty = components(random_phases(x, rng), event.width, event.least, whitening)[1]
     for _ in range(ROUNDS):
         found = np.stack(_best(starts, event.scores_of(z), free, event.width, PLACES), 2)
@@ -241,9 +243,7 @@ def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generato
         chosen[rows, np.searchsorted(starts, found[0][rows, places])] = True
         if not chosen.any() or np.array_equal(chosen, before):
             break
-        taken = np.zeros_like(anywhere)
-        for row, window in zip(*np.nonzero(chosen), strict=True):
-            taken[row, starts[window] : starts[window] + event.width] = True
+        taken = _covered(chosen, starts, event.width, x.shape[2])
         events, beside = Moments.of(z[chosen]), Moments.of(z, whole & free_windows(~taken, starts, event.width))
         beside = beside if beside.count else everything
         rarity = max(0.0, float(np.log(beside.count / events.count)))
@@ -310,14 +310,8 @@ NULL = 2_000  # pieces with random phases for q-values; of long ones at least a 
 NULL_VALUES = 2**26
 BLOCK, BLOCK_VALUES = 256, 2**22  # pieces, and values of pieces, that are scored at once
 
-#: One row for each event: number of the piece and kind, first point and the one after the last, score, q-value and
-#: whether it is unlike the others of its kind.
-EVENTS = np.dtype(
-    [
-        *((name, np.int64) for name in ("sample", "kind", "start", "end")),
-        *(("score", np.float64), ("q", np.float64), ("outlier", np.bool_)),
-    ]
-)
+#: First point of an event, and the one after the last.
+EVENTS = columns(start=np.int64, end=np.int64)
 
 
 @dataclass(kw_only=True)
@@ -326,7 +320,7 @@ class EventSearch(Search):
 
     name: ClassVar[str] = "series"
     samples_name: ClassVar[str] = "pieces"
-    saved, saved_of_parts = ("channels", "units"), ("width",)
+    saved, saved_of_parts = (*Search.saved, "channels", "units"), ("width",)
     channels: int = 0
     units: tuple[float, ...] = ()  # of each channel, by which it is divided
     states: list[Event] = field(default_factory=list)  # what recurs, but fills the pieces
@@ -459,20 +453,18 @@ class EventSearch(Search):
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         plain, tensors = super().state()
         for i, state in enumerate(self.states):
-            own = state.arrays().items()
-            tensors |= {f"state{i}.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in own}
+            tensors |= under(f"state{i}", {name: torch.from_numpy(array) for name, array in state.arrays().items()})
         return plain | {"states": [state.width for state in self.states]}, tensors
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         super().restore(fitted, tensors)
-        for i, width in enumerate(fitted.get("states", ())):
-            own = {name: t.numpy() for name, t in tensors.items() if name.startswith(f"state{i}.")}
-            arrays = {name.partition(".")[2]: array for name, array in own.items()}
+        for i, width in enumerate(fitted["states"]):
+            arrays = {name: tensor.numpy() for name, tensor in below(f"state{i}", tensors).items()}
             self.states.append(self.part_from(arrays, width=width))
 
     def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> Event:
-        windows, rarity = Contrast.with_whitening(arrays), arrays["rarity"].item()
-        return Event(least=arrays["least"], windows=windows, rarity=rarity, mixtures=arrays.get("mixtures"), **values)
+        named = {"least": arrays["least"], "rarity": arrays["rarity"].item(), "mixtures": arrays.get("mixtures")}
+        return Event(windows=from_arrays(arrays), **named, **values)
 
 
 def pieces(X: Any) -> np.ndarray:
@@ -519,6 +511,14 @@ def _best(
         found.append((best, held.max(1)))
         free &= ~_inside(best, np.full(len(free), width), free.shape[1])
     return found
+
+
+def _covered(chosen: np.ndarray, starts: np.ndarray, width: int, length: int) -> np.ndarray:
+    """Whether each point lies in a chosen window (n, m) of its piece, bool (n, T)."""
+    steps = np.zeros((len(chosen), length + 1), np.int8)  # windows that begin or end; few overlap
+    steps[:, starts] += chosen
+    steps[:, starts + width] -= chosen
+    return np.asarray(steps.cumsum(1, np.int8)[:, :-1] > 0)
 
 
 def _inside(starts: np.ndarray, widths: np.ndarray, length: int) -> np.ndarray:

@@ -48,6 +48,7 @@ from viewsmith.methods.discovery.contrast import (
     Features,
     Moments,
     Whitening,
+    arrays_of,
     best_boxes,
     choose_windows,
     folds,
@@ -55,6 +56,7 @@ from viewsmith.methods.discovery.contrast import (
     moments_by_fold,
     sized_boxes,
     there,
+    under,
 )
 
 WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
@@ -98,10 +100,8 @@ class Part:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays that are saved by name."""
-        pairs = {"windows": self.windows, "cells": self.cells}
-        both = {name: whitening.arrays() | contrast.arrays() for name, (whitening, contrast) in pairs.items()}
         size = {} if self.size is None else {"size": self.size}
-        return size | {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
+        return size | under("windows", arrays_of(*self.windows)) | under("cells", arrays_of(*self.cells))
 
     def window_scores(self, maps: Features) -> np.ndarray:
         """The score of every window as one of the kind, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""

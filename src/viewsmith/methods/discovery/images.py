@@ -18,7 +18,7 @@ from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.acceptance import Evidence
-from viewsmith.methods.discovery.contrast import Contrast, Features, Search, here, there
+from viewsmith.methods.discovery.contrast import Features, Search, below, columns, from_arrays, here, there, under
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.channels import check_photographs, is_photograph
 from viewsmith.modalities.images.features import CELL, SAMPLED, Patches, fit_patches, sizes_fitting, unit_of
@@ -45,12 +45,8 @@ FILLED = 3  # of the smallest windows, in squares of which a kind is sought that
 CPU = torch.device("cpu")
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
 
-#: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score, q-value
-#: and whether it is unlike the others of its kind.
-PARTS = np.dtype(
-    [(name, np.int64) for name in ("sample", "kind", "left", "top", "right", "bottom")]
-    + [("score", np.float64), ("q", np.float64), ("outlier", np.bool_)]
-)
+#: The box of a part in pixels, right and bottom outside.
+PARTS = columns(left=np.int64, top=np.int64, right=np.int64, bottom=np.int64)
 
 
 @dataclass(frozen=True)
@@ -91,8 +87,16 @@ class ImageSearch(Search):
 
     name: ClassVar[str] = "images"
     samples_name: ClassVar[str] = "images"
-    saved = ("channels", "dtype")
-    saved_of_parts = ("window", "posterior", "consistency", "objective", "boxed", "count", "border")
+    saved = (*Search.saved, "channels", "dtype")
+    saved_of_parts: ClassVar[tuple[str, ...]] = (
+        "window",
+        "posterior",
+        "consistency",
+        "objective",
+        "boxed",
+        "count",
+        "border",
+    )
     image_size: int = 128
     features: Any = "patches"
     cache: str | None = None
@@ -117,7 +121,7 @@ class ImageSearch(Search):
                 "each side, twice the smallest window"
             )
         windows = [side for side in windows if 2 * side <= min(maps.shape[1:3])]
-        if _range(maps, valid) < 1e-5:
+        if max(float(abs(maps[some] - maps[:1]).max()) for some in image_parts.blocks_of(maps)) < 1e-5:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):
@@ -342,24 +346,19 @@ class ImageSearch(Search):
         return cut
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        if not isinstance(self.dense, Patches | NetworkMaps):
-            raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
         fitted, tensors = super().state()
-        fitted["windows"] = fitted.pop("window")
-        return fitted, tensors | {f"features.{name}": value for name, value in self.dense.state().items()}
+        dense: Any = self.dense
+        return fitted, tensors | ({} if dense is None else under("features", dense.state()))  # None: of pieces
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        super().restore({**fitted, "window": fitted["windows"]}, tensors)
-        state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
-        given = isinstance(self.features, NetworkMaps)
-        dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)
-        self.dense = dense.to(self.device)
+        super().restore(fitted, tensors)
+        if state := below("features", tensors):
+            given = isinstance(self.features, NetworkMaps)
+            dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)
+            self.dense = dense.to(self.device)
 
     def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> image_parts.Part:
-        windows, cells = (
-            Contrast.with_whitening({name.removeprefix(of): a for name, a in arrays.items() if name.startswith(of)})
-            for of in ("windows.", "cells.")
-        )
+        windows, cells = (from_arrays(below(which, arrays)) for which in ("windows", "cells"))
         return image_parts.Part(windows=windows, cells=cells, size=arrays.get("size"), **values)
 
     @property
@@ -493,16 +492,6 @@ class ImageSearch(Search):
                         box = _in_pixels(boxes[i] + around, valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0, outlier[i]))
         return self.with_q_values(np.array(found, PARTS), len(images))
-
-
-def _range(maps: Features, valid: np.ndarray) -> float:
-    """The largest range over images of a feature at one place."""
-    if isinstance(maps, Tensor):
-        outside = ~there(valid, maps)[..., None]
-        most, least = (maps.masked_fill(outside, -sign * np.inf).mul(sign).amax(0).mul(sign) for sign in (1, -1))
-    else:
-        least, most = (f(0, where=valid[..., None], initial=i) for f, i in ((maps.min, np.inf), (maps.max, -np.inf)))
-    return float((most - least).max())
 
 
 def _in_pixels(box: np.ndarray, valid: np.ndarray, shape: tuple[int, int]) -> tuple[int, int, int, int]:

@@ -9,49 +9,42 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.data.any_size import by_content
 from viewsmith.methods.discovery.acceptance import choose
-from viewsmith.methods.discovery.contrast import Search
+from viewsmith.methods.discovery.contrast import Search, columns
 from viewsmith.methods.discovery.motif_models import Background, Motif, as_codes, lengths_of
 from viewsmith.methods.discovery.motif_search import WIDTHS, find_motif
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, Alphabet
 
 
-def as_meme(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int] | None = None) -> str:
-    """Motifs in the minimal text format of the MEME Suite, version 4; `counts` of their sites, by default those of the
-    model."""
+def as_meme(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int]) -> str:
+    """Motifs in the minimal text format of the MEME Suite, version 4, with the `counts` of their sites."""
     alphabet = motifs[0].alphabet if motifs else NUCLEOTIDES
-    lines = ["MEME version 4", "", *_meme_alphabet(alphabet), ""]
+    known = alphabet in (NUCLEOTIDES, AMINO_ACIDS)  # those of DNA and proteins are built in
+    letters = [f"ALPHABET= {alphabet.letters}"] if known else ['ALPHABET "letters"', *alphabet.letters, "END ALPHABET"]
+    lines = ["MEME version 4", "", *letters, ""]
     if alphabet.complement:
         lines += [f"strands: {'+ -' if all(motif.both for motif in motifs) else '+'}", ""]
     if motifs:
         pairs = zip(alphabet.letters, motifs[0].background.frequencies, strict=True)
         lines += ["Background letter frequencies", " ".join(f"{letter} {p:.4f}" for letter, p in pairs), ""]
-    for motif, name, sites in zip(motifs, names, _site_counts(motifs, counts), strict=True):
+    for motif, name, sites in zip(motifs, names, counts, strict=True):
         # E of MEME is not computed: 0 is what its tools take if there is none.
-        matrix = f"letter-probability matrix: alength= {len(alphabet)} w= {motif.width} nsites= {sites} E= 0"
+        matrix = f"letter-probability matrix: alength= {len(alphabet)} w= {motif.width} nsites= {max(1, sites)} E= 0"
         lines += [f"MOTIF {name} {motif.consensus}", "", matrix]
         lines += [" ".join(f"{p:.6f}" for p in row) for row in motif.probabilities] + [""]
     return "\n".join(lines)
 
 
-def _meme_alphabet(alphabet: Alphabet) -> list[str]:
-    """The lines by which the MEME Suite knows an alphabet; those of DNA and proteins are built in."""
-    if alphabet in (NUCLEOTIDES, AMINO_ACIDS):
-        return [f"ALPHABET= {alphabet.letters}"]
-    return ['ALPHABET "letters"', *alphabet.letters, "END ALPHABET"]
-
-
-def as_jaspar(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int] | None = None) -> str:
+def as_jaspar(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int]) -> str:
     """Motifs in the text format of JASPAR: whole counts of each letter, which add up to the number of sites."""
-    return "".join(_jaspar_lines(motifs, names, _site_counts(motifs, counts)))
-
-
-def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
-    for motif, name, sites in zip(motifs, names, counts, strict=True):
-        yield f">{name}\t{motif.consensus}\n"
+    text = ""
+    for motif, name, count in zip(motifs, names, counts, strict=True):
+        sites = max(1, count)
         letters = np.array([_rounded(row * sites, sites) for row in motif.probabilities])
+        text += f">{name}\t{motif.consensus}\n"
         for letter, column in zip(motif.alphabet.letters, letters.T, strict=True):
-            yield f"{letter} [ {' '.join(str(count) for count in column)} ]\n"
+            text += f"{letter} [ {' '.join(str(count) for count in column)} ]\n"
+    return text
 
 
 def _rounded(shares: np.ndarray, total: int) -> np.ndarray:
@@ -61,23 +54,11 @@ def _rounded(shares: np.ndarray, total: int) -> np.ndarray:
     return found
 
 
-def _site_counts(motifs: Sequence[Motif], counts: Sequence[int] | None) -> Sequence[int]:
-    """Numbers of sites, at least one; by default those of 100 sequences."""
-    given = [round(100 * motif.share) for motif in motifs] if counts is None else counts
-    return [max(1, int(count)) for count in given]
-
-
 PLACES = 4  # of a sequence, one of which a search without it should find
 NULL = 2_000  # sequences drawn from the background for q-values
 
-#: One row for each site: number of the sequence and kind, first letter from 0 and the one after the last on the given
-#: strand, whether it is read from the other strand, score, q-value and whether it is unlike the others of its kind.
-SITES = np.dtype(
-    [
-        *((name, np.int64) for name in ("sample", "kind", "start", "end")),
-        *(("reverse", np.bool_), ("score", np.float64), ("q", np.float64), ("outlier", np.bool_)),
-    ]
-)
+#: First letter of a site, from 0, and the one after the last on the given strand; is it read from the other strand?
+SITES = columns(start=np.int64, end=np.int64, reverse=np.bool_)
 
 
 @dataclass(kw_only=True)

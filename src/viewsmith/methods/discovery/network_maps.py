@@ -133,7 +133,7 @@ def _digest(row: int, values: np.ndarray) -> bytes:
 
 @dataclass
 class MapCache:
-    """Maps of n images, float32, in `KEY.maps`; `KEY.rows` has a digest of each that is there, else zeros."""
+    """Maps of n images, float32, in `KEY.maps`, each with a digest behind it; without one where it is not there yet."""
 
     folder: Path
     key: str  # names the images and the features, see `key_of`
@@ -142,52 +142,37 @@ class MapCache:
 
     def read(self, rows: np.ndarray, height: int, width: int) -> np.ndarray | None:
         """Maps (b, height, width, d) of these images, or None unless all are there and none is damaged."""
-        known = self._digests()
-        if known is None or not known[rows].any(1).all():
-            return None
         try:
-            maps = np.array(np.memmap(self._maps, np.float32, "r").reshape(self.n, *self.size, -1)[rows])
+            kept = np.memmap(self._file, np.ubyte, "r").reshape(self.n, -1)
+            if not kept[rows, -DIGEST:].any(1).all():
+                return None
+            maps, known = np.split(kept[rows], [-DIGEST], axis=1)
+            if any(own.tobytes() != _digest(int(row), x) for row, own, x in zip(rows, known, maps, strict=True)):
+                return None
+            return maps.view(np.float32).reshape(len(rows), *self.size, -1)[:, :height, :width]
         except (OSError, ValueError):
             return None
-        if any(known[row].tobytes() != _digest(int(row), own) for row, own in zip(rows, maps, strict=True)):
-            return None
-        return maps[:, :height, :width]
 
     def write(self, rows: np.ndarray, maps: np.ndarray) -> None:
         """Add maps (b, height, width, d) of these images."""
         _, height, width, d = maps.shape
-        whole = 4 * self.n * self.size[0] * self.size[1] * d
-        if self._digests() is None or not self._maps.is_file() or self._maps.stat().st_size != whole:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for file in (self._rows, self._maps):
-                file.unlink(missing_ok=True)  # also a link
-            with self._maps.open("xb") as new:
-                new.truncate(whole)
-            self._rows.write_bytes(bytes(DIGEST * self.n))
         padded = np.zeros((*self.size, d), np.float32)
+        whole = self.n * (padded.nbytes + DIGEST)
+        if self._file.is_symlink() or not self._file.is_file() or self._file.stat().st_size != whole:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._file.unlink(missing_ok=True)
+            with self._file.open("xb") as new:
+                new.truncate(whole)
         # Written as a file: a full disk is an error here, and would end the process through a memory map.
-        with self._maps.open("r+b") as data, self._rows.open("r+b") as there:
+        with self._file.open("r+b") as data:
             for row, own in zip(rows, maps, strict=True):
                 padded[:height, :width] = own
-                data.seek(int(row) * padded.nbytes)
-                data.write(padded.tobytes())
-                data.flush()
-                there.seek(DIGEST * int(row))
-                there.write(_digest(int(row), padded))
-
-    def _digests(self) -> np.ndarray | None:
-        """The digests, uint8 (n, DIGEST); None if there are none."""
-        if not self._rows.is_file() or self._rows.is_symlink() or self._rows.stat().st_size != DIGEST * self.n:
-            return None
-        return np.frombuffer(self._rows.read_bytes(), "B").reshape(self.n, DIGEST)
+                data.seek(int(row) * (padded.nbytes + DIGEST))
+                data.write(padded.tobytes() + _digest(int(row), padded))
 
     @property
-    def _maps(self) -> Path:
+    def _file(self) -> Path:
         return self.folder / f"{self.key}.maps"
-
-    @property
-    def _rows(self) -> Path:
-        return self.folder / f"{self.key}.rows"
 
 
 def key_of(parts: Iterable[bytes]) -> str:

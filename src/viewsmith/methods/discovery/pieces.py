@@ -22,22 +22,19 @@
 Symbols: z features of a piece; P chosen pieces; U all candidates.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.ndimage import find_objects, gaussian_filter, gaussian_gradient_magnitude, label
 from scipy.special import expit
-from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images
 from viewsmith.data.sounds import otsu_threshold
-from viewsmith.methods.discovery.contrast import SURE, Typical, folds, q_values
+from viewsmith.methods.discovery.contrast import LISTED, SURE, Typical, folds, q_values
 from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
 
 #: Least share of the brightness above the background that lies in pieces, if the background is plain. Nuclei of three
@@ -54,7 +51,6 @@ FLOOR = 0.02  # least deviation of a feature
 SIDE, FILL, SHARP, HIGH = 0, 1, 3, 4  # features
 LARGEST = 2048  # pixels of the longer side; larger images are reduced to fewer
 TILES = 4  # on each side of an image that is searched alone, every other one in a half
-LISTED = 0.1  # q-value of the pieces that searches in two halves should have in common
 FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that are enough, at least; their sides
 
 
@@ -264,6 +260,10 @@ class Kind:
         """Features (m, 5) in deviations of the kind."""
         return np.asarray((z - self.center) / self.spread)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that are saved by name."""
+        return vars(self)
+
     def __call__(self, z: np.ndarray) -> np.ndarray:
         """Scores (m,) in nats of features (m, 5)."""
         kind, rest = self.standard(z), (z - self.all_center) / self.all_spread
@@ -315,6 +315,8 @@ def _median(values: np.ndarray, weight: np.ndarray) -> float:
 class PieceSearch(ImageSearch):
     """Things apart on a plain background."""
 
+    saved = (*ImageSearch.saved, "channel", "bright", "rest")
+    saved_of_parts = ()
     max_parts: int | None = None  # type: ignore[assignment]
     channel: int = -1  # -1: the mean of all
     bright: bool = True
@@ -450,19 +452,8 @@ class PieceSearch(ImageSearch):
             found[int(top) : int(bottom), int(left) : int(right)] = p
         return found
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        plain = {name: getattr(self, name) for name in ("channels", "dtype", "channel", "bright", "rest")}
-        arrays = vars(self.parts[0]) | {"null": self.null[0]}
-        return plain, {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-
-    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        self.channels, self.dtype = int(fitted["channels"]), str(fitted["dtype"])
-        self.channel, self.bright = int(fitted["channel"]), bool(fitted["bright"])
-        self.rest = float(fitted["rest"])
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        self.null = [arrays.pop("null")]
-        self.parts = [Kind(**arrays)]
-        self.tried = [self.parts]
+    def part_from(self, arrays: dict[str, np.ndarray], **values: Any) -> Any:
+        return Kind(**{each.name: arrays[each.name] for each in fields(Kind)})
 
     def _read(self, images: ImageList, i: int) -> tuple[np.ndarray, float]:
         """The plane of an image, and how many of its pixels one there stands for."""
