@@ -205,7 +205,9 @@ def test_the_report_the_file_and_the_threshold(tmp_path):
     x, centers = nuclei([9, 12])
     model = Discovery().fit(x)
     parts = model.locate(x)
-    assert "Otsu's threshold with connected pieces finds nearly the same" in model.describe(parts, len(x))
+    said = model.describe(parts, len(x))
+    assert "Otsu's threshold with connected pieces finds nearly the same" in said
+    assert "x = filters.gaussian(an image); measure.label(x > filters.threshold_otsu(x))" in said
     assert abs(len(otsu_boxes(model.search_._read(as_images(x), 0)[0])) - len(centers[0])) <= 1
     write_parts_report(tmp_path / "page.html", model, as_images(x), parts, None, title="nuclei")
     assert "pieces" in (tmp_path / "page.html").read_text()

@@ -44,19 +44,17 @@ class ImageList:
     names: Sequence[str] = ()
     dtype: str = Images.samples.dtype
     files: Sequence[Path] = ()  # of photographs (JPEG)
+    keys: Sequence[bytes] = ()  # `pixel_key` of each, if they are known
 
     def __len__(self) -> int:
         return len(self.shapes)
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Their numbers `by_content`: of their files, or of their pixels (of large ones every second or so), the same
-        at any depth."""
+        """Their numbers in the order of their files, or of their pixels, see `by_content`."""
         if self.files:
             return by_content(np.fromfile(file, np.ubyte) for file in self.files)
-        all_pixels = (self.read(i, None) for i in range(len(self)))
-        pixels = (x[:: 1 + x.shape[0] // 512, :: 1 + x.shape[1] // 512] for x in all_pixels)
-        return by_content(x / np.float32(max(x.max(), 1e-30)) for x in pixels)
+        return _sorted(self.keys or [pixel_key(self.read(i, None)) for i in range(len(self))])
 
     def remembered(self) -> "ImageList":
         """The same images, of which those that were read reduced stay in memory, up to `REMEMBERED` bytes."""
@@ -76,7 +74,20 @@ class ImageList:
 def by_content(samples: Iterable[np.ndarray]) -> np.ndarray:
     """Numbers of samples in an order that depends on nothing but what is in them: what is drawn of samples in this
     order is the same whatever order they are given in."""
-    keys = [blake2b(np.ascontiguousarray(x).data).digest() for x in samples]
+    return _sorted([_key(x) for x in samples])
+
+
+def pixel_key(image: np.ndarray) -> bytes:
+    """A digest of an image (h, w, C), of a large one of every second pixel or so, the same at any depth."""
+    some = image[:: 1 + image.shape[0] // 512, :: 1 + image.shape[1] // 512]
+    return _key(some / np.float32(max(some.max(), 1e-30)))
+
+
+def _key(x: np.ndarray) -> bytes:
+    return blake2b(np.ascontiguousarray(x).data).digest()
+
+
+def _sorted(keys: Sequence[bytes]) -> np.ndarray:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), int)
 
 
@@ -312,6 +323,17 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
     from PIL import Image, ImageOps
 
     found: list[tuple[bool, tuple[int, int]]] = []
+    # Slow to decode, and never of another depth: these are told apart by their bytes.
+    photographs = files if all(file.suffix.lower() in (".jpg", ".jpeg") for file in files) else ()
+    keys: list[bytes] = []
+
+    def pixels_of(image: Image.Image, color: bool, size: tuple[int, int] | None) -> np.ndarray:
+        upright = on_white(ImageOps.exif_transpose(image), "RGB" if color else "L")
+        if size is not None and upright.size != size[::-1]:
+            smaller = size[0] <= upright.size[1]
+            upright = upright.resize(size[::-1], Image.Resampling.BOX if smaller else Image.Resampling.BICUBIC)
+        pixels = np.asarray(upright)
+        return pixels if pixels.ndim == 3 else pixels[..., None]
 
     def look(file: Path) -> None:
         with reading(str(file), "an image"):
@@ -321,8 +343,10 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
             rotated = image.getexif().get(0x0112, 1) >= 5
             found.append((is_color(image, file, files), image.size if rotated else image.size[::-1]))
             # Decodes a small version of a JPEG file, so that a damaged one is found before the search.
-            image.draft("RGB", (32, 32))
+            small = image.draft("RGB", (32, 32))
             image.load()
+            if small is None:  # so that others are not decoded again for their order
+                keys.append(pixel_key(pixels_of(image, found[-1][0], None)))
 
     look_at_all(files, look)
     color, shapes = any(color for color, _ in found), [shape for _, shape in found]
@@ -332,12 +356,7 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if size is not None:
                 image.draft("RGB" if color else "L", (max(size), max(size)))
-            upright = on_white(ImageOps.exif_transpose(image), "RGB" if color else "L")
-        if size is not None and upright.size != size[::-1]:
-            smaller = size[0] <= upright.size[1]
-            upright = upright.resize(size[::-1], Image.Resampling.BOX if smaller else Image.Resampling.BICUBIC)
-        pixels = np.asarray(upright)
-        return pixels if pixels.ndim == 3 else pixels[..., None]
+            return pixels_of(image, color, size)
 
     def contents() -> Iterator[bytes]:
         for file in files:
@@ -345,6 +364,6 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
             yield f"{file.relative_to(root)} {status.st_size} {status.st_mtime_ns}".encode()
 
     names = [file.relative_to(root).as_posix() for file in files]
-    # Slow to decode, and never of another depth: these are told apart by their bytes.
-    photographs = files if all(file.suffix.lower() in (".jpg", ".jpeg") for file in files) else ()
-    return ImageList(shapes, read, 3 if color else 1, contents, names, files=photographs)
+    # Not of gray images among those in color, nor of JPEG files, which were seen small.
+    known = keys if len(keys) == len(files) and all(each == color for each, _ in found) else ()
+    return ImageList(shapes, read, 3 if color else 1, contents, names, files=photographs, keys=known)

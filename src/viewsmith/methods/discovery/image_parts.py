@@ -16,10 +16,7 @@
    parts themselves if the best one of an image stands out from the best ones apart from it, by the same rule; also with
    patches of twice the size. Otherwise nothing recurs.
 
-Kinds of parts in images that one box does not find: small ones that only some have, and one that fills the images.
-
-With one box in an image neither is found: a platelet is smaller than any window there and missing in
-half of the smears, and one of a dozen red blood cells holds little of the posterior.
+Kinds that one box in each image does not find, as platelets and red cells of blood smears:
 
     1. Small: windows of one to three cells, whose densities are fitted to the best windows of half of the images (as
        in MEME's model of zero or one site, Bailey and Elkan 1994). It recurs if its scores, held out, are higher than

@@ -88,15 +88,7 @@ class ImageSearch(Search):
     name: ClassVar[str] = "images"
     samples_name: ClassVar[str] = "images"
     saved = (*Search.saved, "channels", "dtype")
-    saved_of_parts: ClassVar[tuple[str, ...]] = (
-        "window",
-        "posterior",
-        "consistency",
-        "objective",
-        "boxed",
-        "count",
-        "border",
-    )
+    saved_of_parts = ("window", "posterior", "consistency", "objective", "boxed", "count", "border")
     image_size: int = 128
     features: Any = "patches"
     cache: str | None = None
@@ -121,7 +113,7 @@ class ImageSearch(Search):
                 "each side, twice the smallest window"
             )
         windows = [side for side in windows if 2 * side <= min(maps.shape[1:3])]
-        if max(float(abs(maps[some] - maps[:1]).max()) for some in image_parts.blocks_of(maps)) < 1e-5:
+        if max(here(abs(maps[some] - maps[:1])).max() for some in image_parts.blocks_of(maps)) < 1e-5:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):

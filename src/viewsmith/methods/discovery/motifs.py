@@ -13,7 +13,7 @@ from viewsmith.methods.discovery.contrast import Search, columns
 from viewsmith.methods.discovery.motif_models import Background, Motif, as_codes, lengths_of
 from viewsmith.methods.discovery.motif_search import WIDTHS, find_motif
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, Alphabet
+from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES
 
 
 def as_meme(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int]) -> str:

@@ -316,7 +316,7 @@ class PieceSearch(ImageSearch):
     """Things apart on a plain background."""
 
     saved = (*ImageSearch.saved, "channel", "bright", "rest")
-    saved_of_parts = ()
+    saved_of_parts = ()  # type: ignore[assignment]
     max_parts: int | None = None  # type: ignore[assignment]
     channel: int = -1  # -1: the mean of all
     bright: bool = True
@@ -332,7 +332,7 @@ class PieceSearch(ImageSearch):
         if not all(np.isfinite(pixels).all() for pixels in middles):
             return False
         self.channel = -1 if images.channels in (1, 3) else int(np.argmax(np.median([_clear(p) for p in middles], 0)))
-        self.bright = np.median([_tail(self._scaled(pixels)) for pixels in middles]) > 0
+        self.bright = bool(np.median([_tail(self._scaled(pixels)) for pixels in middles]) > 0)
         planes = [self._plane(pixels)[0] for pixels in middles]
         candidates = [pieces_of(plane) for plane in planes]
         chosen = [each.apart(each.roundness()) for each in candidates]
@@ -429,7 +429,13 @@ class PieceSearch(ImageSearch):
         """What is listed, and whether a threshold does the same."""
         text, (pieces, parts, same) = super().summary(found, samples, max_q, unjudged), self.alike
         if pieces and same >= 0.9 * max(pieces, parts):
-            text += f"; Otsu's threshold with connected pieces finds nearly the same ({same:,} of {parts:,}), use it"
+            plane = "the mean of the channels" if self.channel < 0 else f"channel {self.channel}, counted from 0"
+            gray = "an image" if self.channels == 1 else plane
+            text += (
+                f"; Otsu's threshold with connected pieces finds nearly the same ({same:,} of {parts:,}) in no "
+                f"time, use it: in scikit-image x = filters.gaussian({gray}); measure.label(x {'<>'[self.bright]} "
+                "filters.threshold_otsu(x))"
+            )
         return text
 
     def halves(self) -> str:
