@@ -245,6 +245,37 @@ def test_the_name_of_a_channel_is_short(wells, capsys):
     assert "plate is one image" in refused and "expected several: cut it into tiles" in refused
 
 
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("AS_09047_050428030001_{well}f00d{channel}.TIF", "{name}d{channel}.TIF"),
+        ("{well}_s1_w{channel}247376DD-6ADD-442D-AE47-F54A05F3EA9{channel}.tif", "{name}_w{channel}*.tif"),
+        ("plate_{well}_T0001F001L01A0{channel}Z01C0{channel}.tif", "{name}A*Z{plane}C{channel}.tif"),
+        ("img_00000000{channel_less}_DAPI{channel}_000.tif", "{name}_{channel}_000.tif"),
+    ],
+)
+def test_names_of_screening_microscopes_have_a_pattern_that_reads_them(put_wells, capsys, name, pattern):
+    folder, given = put_wells(name)
+    load_dataset(folder)
+    assert f"are channels of an image: --channel-files '{pattern}'" in capsys.readouterr().err
+    np.testing.assert_array_equal(load_dataset(folder, channel_files=pattern).x, given)
+
+
+@pytest.fixture
+def put_wells(tmp_path):
+    """Write three wells of two channels under names of a form."""
+    tifffile = pytest.importorskip("tifffile")
+
+    def put(name):
+        given = RNG.integers(0, 4000, (3, 12, 12, 2)).astype("uint16")
+        for well, number, channel in ((w, i, c) for i, w in enumerate(("A01", "A02", "B01")) for c in (0, 1)):
+            file = name.format(well=well, channel_less=number, channel=channel + 1)
+            tifffile.imwrite(tmp_path / file, given[number, ..., channel])
+        return tmp_path, given
+
+    return put
+
+
 def test_coarser_channels_are_enlarged(tmp_path, capsys):
     codecs = pytest.importorskip("imagecodecs")
     given = {"B02": 1, "B05": 2, "B01": 6}

@@ -9,7 +9,7 @@ from PIL import Image
 from tests.refusals import refusal
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
-from viewsmith.data.readers import instruments
+from viewsmith.data.readers import tiff
 
 tifffile = pytest.importorskip("tifffile")
 RNG = np.random.default_rng(0)
@@ -181,6 +181,13 @@ def test_large_folders_are_decoded_into_a_cache(put, tmp_path):
         np.testing.assert_array_equal(np.asarray(data.x[:]), np.stack(given).transpose(0, 2, 3, 1))
 
 
+@pytest.mark.parametrize(("unit", "side"), [("micron", 0.25), ("\\u00B5m", 0.25), ("nm", 0.00025), ("pixel", None)])
+def test_the_side_of_a_pixel_is_read_of_imagej(tmp_path, unit, side):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, planes(3, 8, 9), imagej=True, resolution=(4, 4), metadata={"unit": unit, "axes": "ZYX"})
+    assert load_dataset(path).schema["signal"].get("micrometers") == side
+
+
 def test_images_of_several_sizes_in_a_file_are_read_by_number(put, tmp_path, capsys):
     small, large = planes(20, 24), planes(20, 30)
     preview = planes(10, 8, 3, dtype="uint8")
@@ -242,6 +249,6 @@ def test_a_missing_codec_and_a_missing_package_name_the_extra(put, tmp_path, mon
     def missing(package, extra, purpose):
         raise MissingExtra(package, extra, purpose)
 
-    monkeypatch.setattr(instruments, "require", missing)
+    monkeypatch.setattr(tiff, "require", missing)
     with pytest.raises(MissingExtra, match=r"TIFF files of instruments needs the package 'tifffile'"):
         load_dataset(path)

@@ -362,25 +362,40 @@ def channels_joined(
     return joined, titles, [min(of.values()) for of in samples.values()]
 
 
+#: Names of files of one channel each: what tells the image, the mark, the channel and what follows; and their pattern.
+CHANNEL_NAMES = (
+    # _w1.tif, -ch1sk1fk1fl1.tiff of Operetta
+    (r"(.+)([_-](?i:w|c|ch|channel|d))(\d+)((?!\d)[\w.]+)", "{name}MARK{channel}END"),
+    # _B02.tif or _B8A.tif of satellites
+    (r"(.+)([_-]B)(\d\w)(\.[\w.]+)", "{name}MARK{channel}END"),
+    # _DNA.tif
+    (r"(.+)([_-])([A-Za-z]+)(\.[\w.]+)", "{name}MARK{channel}END"),
+    # D03f00d0.tif of Cellomics
+    (r"(.+f\d+)(d)(\d)(\.\w+)", "{name}MARK{channel}END"),
+    # A01_s1_w1 and 36 letters that differ of ImageXpress
+    (r"(.+)(_w)(\d)[0-9A-Fa-f]{8}-[0-9A-Fa-f-]{27}(\.\w+)", "{name}MARK{channel}*END"),
+    # _T0001F001L01A02Z01C02.tif of CellVoyager, where A goes with the channel
+    (r"(.+L\d+)A\d+Z\d+(C)(\d+)(\.\w+)", "{name}A*Z{plane}MARK{channel}END"),
+    # img_000000000_DAPI_000.tif of Micro-Manager
+    (r"(img_\w*\d)(_)([A-Za-z][A-Za-z0-9-]*)(_\d+\.\w+)", "{name}MARK{channel}END"),
+)
+
+
 def channels_hint(names: Sequence[str]) -> str:
     """What a line about images of one channel adds if their names say that each channel is a file of its own."""
-    # _w1.tif, -ch1sk1fk1fl1.tiff, _B02.tif or _B8A.tif of satellites, _DNA.tif
-    forms = (
-        r"(.+[_-](?i:w|c|ch|channel|d))(\d+)((?!\d)[\w.]+)",
-        r"(.+[_-]B)(\d\w)(\.[\w.]+)",
-        r"(.+[_-])([A-Za-z]+)(\.[\w.]+)",
-    )
-    found = [next(filter(None, (re.fullmatch(form, name) for form in forms)), None) for name in names]
-    of: dict[str, set[str]] = {}
-    for each in found:
-        of.setdefault(each[1] if each else "", set()).add(each[2] if each else "")
-    channels, ending = next(iter(of.values()), set()), {each[3] for each in found if each}
-    few = len(of) < 2 or len(channels) < 2 or len(ending) > 1
-    if few or "" in of or any(each != channels for each in of.values()):
-        return ""
-    mark = "".join(re.split("([_-])", found[0][1])[-2:])  # type: ignore[index]
-    marks = name_list([f"{mark}{channel}" for channel in sorted(channels)])
-    return f"; if {marks} are channels of an image: --channel-files '{{name}}{mark}{{channel}}{ending.pop()}'"
+    for form, pattern in CHANNEL_NAMES:
+        found = [each for name in names if (each := re.fullmatch(form, name))]
+        of: dict[tuple[str, str], set[str]] = {}
+        for each in found:
+            of.setdefault((each[1], each[2]), set()).add(each[3])
+        channels, ends = next(iter(of.values()), set()), {each[4] for each in found}
+        alike = len(ends) == 1 and all(each == channels for each in of.values())
+        if len(found) == len(names) and len(of) > 1 and len(channels) > 1 and alike:
+            mark = found[0][2]
+            marks = name_list([f"{mark}{channel}" for channel in sorted(channels)])
+            pattern = pattern.replace("MARK", mark).replace("END", ends.pop())
+            return f"; if {marks} are channels of an image: --channel-files '{pattern}'"
+    return ""
 
 
 def _joined(planes: Sequence[ImageFile], channels: Sequence[str]) -> ImageFile:

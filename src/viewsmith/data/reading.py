@@ -330,7 +330,7 @@ def deep(image: Any) -> str:
 
 
 _BUILT_IN = """arrays array_folders matlab_folders tables text_tables datasets h5ad cells sequences genbank folders
-instruments microscopes signals spectra"""
+tiff instruments microscopes signals spectra"""
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN.split()]
 R = TypeVar("R", bound=Callable[..., Any])
 

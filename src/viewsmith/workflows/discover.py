@@ -18,7 +18,7 @@ from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
-from viewsmith.data.readers.instruments import write_tiff
+from viewsmith.data.readers.tiff import write_tiff
 from viewsmith.data.write import spreadsheet_frame, write_annotations, write_npz
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery

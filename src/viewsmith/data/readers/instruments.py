@@ -1,22 +1,17 @@
 """Readers of images of microscopes, clinics and telescopes, in the units of their instruments, of one picture, and of
 idx files, in which MNIST and the data sets after it (Fashion-MNIST, EMNIST, KMNIST) are published.
 
-Each slice of a volume (NIfTI) along its third axis is an image; of FITS files the first image is read, of OME-Zarr that
-of the highest resolution.
+Each slice of a volume (NIfTI) along its third axis is an image; of FITS files the images of the commonest name and
+shape are read, of OME-Zarr that of the highest resolution.
 """
 
-import contextlib
 import gzip
 import json
-import logging
 import math
 import re
 import struct
 import warnings
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,160 +19,13 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.core.rows import check_size
-from viewsmith.data.damaged import Unreadable
-from viewsmith.data.image_files import CHANNELS, ImageFile, chosen, opening
+from viewsmith.data.image_files import ImageFile, chosen, opening
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SLIDES, SUFFIXES, TIFF, file_of
+from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SUFFIXES, TIFF, file_of
 from viewsmith.data.reading import FileContents, deep, reader, reading
 from viewsmith.data.tiles import image_reader
 from viewsmith.data.unread import refuse
 from viewsmith.modalities.images.modality import Images
-
-GEO_KEYS = (34735, 34736, 34737)  # directory of the keys of a GeoTIFF, their numbers and texts
-
-
-@image_reader(
-    "tiff",
-    *TIFF,
-    *SLIDES,
-    help="a TIFF, OME-TIFF or GeoTIFF file with several images, or a scene or whole slide that is cut into tiles",
-    noun="a TIFF file",
-    extra="microscopy",
-    example="scene.tif --tile 256 --overlap 32 --channels DNA,0",
-)
-def tiff_file(path: Path) -> ImageFile:
-    """The header of a TIFF file."""
-    require("tifffile", "microscopy", "reading TIFF files of instruments")
-    import tifffile
-
-    name, wanted = file_of(path)
-    with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(name) as file:
-        every, _ = file.series, len(file.pages)
-        named = [each.name if [of.name for of in every].count(each.name) < 2 else "" for each in every]
-        named = [each or str(i) for i, each in enumerate(named)]
-        number = max(range(len(every)), key=lambda i: every[i].size)
-        # Of a slide the scanner keeps pictures of its label and of the whole beside it.
-        scanned = every[number].is_pyramidal or every[number].name == "Baseline"
-        if scanned and not wanted and len({each.shape for each in every}) > 1:
-            rest = [f"{name} ({' x '.join(map(str, each.shape))})" for name, each in zip(named, every, strict=True)]
-            taken, left_out = [number], name_list([each for i, each in enumerate(rest) if i != number])
-        else:
-            sizes = [dict(zip(each.axes, each.shape, strict=True)) for each in every]
-            kinds = [((of.get("Y", 1), of.get("X", 1)), *of.items(), every[i].dtype) for i, of in enumerate(sizes)]
-            taken, left_out = chosen(path, kinds, named)
-        series, number, side = [every[i] for i in taken], taken[0], None
-        first = series[0]
-        names: list[str] = []
-        if file.ome_metadata:
-            names, side = _ome(file.ome_metadata)
-        elif file.imagej_metadata:
-            labels = file.imagej_metadata.get("Labels") or []
-            names = [str(label) for label in labels]
-        elif scanned:
-            side = _of_scanner(first.keyframe)
-        axes, shape = str(first.axes), tuple(map(int, first.shape))
-        if len(series) > 1:  # images of one shape that no axis joins
-            letter = "P" if file.ome_metadata else "I"  # positions; plain pages may be channels
-            axes, shape = letter + axes, (len(series), *shape)
-        dtype = np.dtype(first.dtype).newbyteorder("=")
-        transform, empty = _map_of(first.keyframe)
-        keys = [first.keyframe.tags.get(code) for code in GEO_KEYS]
-        map_keys = tuple((tag.code, tag.dtype, tag.count, tag.value, True) for tag in keys if tag is not None)
-        plain = len(series) == 1 and first.dataoffset is not None and first.dtype.isnative
-        levels = [tuple(map(int, each.shape)) for each in first.levels] if len(series) == 1 else []
-
-    def pixels(level: int = 0) -> np.ndarray:
-        with tifffile.TiffFile(name) as file:
-            if len(taken) == 1:
-                return np.asarray(file.series[number].levels[level].asarray())
-            return np.stack([file.series[i].asarray() for i in taken])
-
-    def opened(level: int = 0) -> Any:
-        if plain and level == 0:
-            return tifffile.memmap(name, series=number, mode="r")
-        require("zarr", "microscopy", f"reading windows of {path}")
-        import zarr
-
-        with tifffile.TiffFile(name) as file:
-            return zarr.open_array(file.series[number].aszarr(level=level), mode="r")
-
-    found = ImageFile(path, shape, axes, dtype, pixels, micrometers=side, transform=transform, empty=empty)
-    slide = transform is None and bool((scanned and left_out) or len(levels) > 1)
-    found = replace(found, map_keys=map_keys, left_out=left_out, slide=slide)
-    if len(series) == 1:
-        smaller = [
-            replace(found, shape=size, pixels=partial(pixels, i), opened=partial(opened, i))
-            for i, size in enumerate(levels)
-        ]
-        found = replace(found, opened=opened, smaller=tuple(smaller[1:]))
-    channels = math.prod(size for size, letter in zip(shape, axes, strict=True) if letter in CHANNELS)
-    return replace(found, names=tuple(names)) if len(names) == channels else found
-
-
-def _of_scanner(page: Any) -> float | None:
-    """Side of a pixel in micrometers, as Aperio writes it, or of pixels per centimeter."""
-    if written := re.search(r"\bMPP\s*=\s*([\d.]+)", page.description):
-        return float(written[1]) or None
-    per_cm = page.get_resolution(unit="CENTIMETER")[0] if page.tags.get("ResolutionUnit") else 0
-    return 1e4 / per_cm if per_cm > 1e3 else None  # fewer are of a printer
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Raise InputError if tifffile finds pages beyond the end of a file, which it only logs."""
-    logger, lost = logging.getLogger("tifffile"), list[str]()
-
-    def silent(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        lost.extend([text] if "offset to page" in text or "page offset" in text else [])
-        return False  # what is logged besides is an error of one line when pixels are read
-
-    logger.setLevel(logging.ERROR)
-    logger.addFilter(silent)
-    try:
-        yield
-    finally:
-        logger.removeFilter(silent)
-        logger.setLevel(logging.CRITICAL)
-    if lost:
-        raise Unreadable(
-            f"{path} ends within its pages: it is damaged; copy it from its source again, or leave it out", lost[0]
-        )
-
-
-def _ome(text: str) -> tuple[list[str], float | None]:
-    """Names of the channels, and the side of a pixel in micrometers, of OME metadata."""
-    root = ElementTree.fromstring(text)
-    pixels = next((each for each in root.iter() if each.tag.endswith("}Pixels") or each.tag == "Pixels"), None)
-    if pixels is None:
-        return [], None
-    names = [str(each.get("Name") or "") for each in pixels if each.tag.rpartition("}")[2] == "Channel"]
-    side = pixels.get("PhysicalSizeX")
-    in_micrometers = pixels.get("PhysicalSizeXUnit", "µm") in ("µm", "μm", "um")
-    return (names if all(names) else []), float(side) if side and in_micrometers else None
-
-
-def _map_of(page: Any) -> tuple[tuple[float, ...] | None, float | None]:
-    """Of a GeoTIFF: how columns and rows become coordinates, and the value of pixels without data."""
-    known = page.geotiff_tags if page.is_geotiff else {}
-    transform = None
-    if (matrix := known.get("ModelTransformation")) is not None:
-        m = np.asarray(matrix, float).ravel()
-        transform = (m[3], m[0], m[1], m[7], m[4], m[5])
-    elif (scale := known.get("ModelPixelScale")) and (tie := known.get("ModelTiepoint")):
-        x, y = tie[3] - tie[0] * scale[0], tie[4] + tie[1] * scale[1]
-        transform = (x, scale[0], 0.0, y, 0.0, -scale[1])
-    if (
-        transform is not None and known.get("GTRasterTypeGeoKey") == 2
-    ):  # the coordinates are those of the pixel's center
-        x, a, b, y, c, d = transform
-        transform = (x - (a + b) / 2, a, b, y - (c + d) / 2, c, d)
-    text = getattr(page.tags.get("GDAL_NODATA"), "value", None)
-    try:
-        empty = None if text is None else float(str(text).strip("\0 "))
-    except ValueError:
-        empty = None
-    return None if transform is None else tuple(map(float, transform)), empty
 
 
 @image_reader(
@@ -236,16 +84,6 @@ def jpeg2000_file(path: Path) -> ImageFile:
     dtype = np.min_scalar_type(-(2 ** (bits & 127)) if bits & 128 else 2 ** (bits + 1) - 1)
     shape = (height, width, *([channels] if channels > 1 else []))
     return ImageFile(path, shape, "YXS"[: len(shape)], dtype, lambda: imagecodecs.jpeg2k_decode(path.read_bytes()))
-
-
-def write_tiff(path: Path, image: np.ndarray) -> None:
-    """Write an image (H, W, C) as a TIFF file that the reader takes."""
-    require("tifffile", "microscopy", "writing TIFF files")
-    import tifffile
-
-    planes = image[..., 0] if image.shape[2] == 1 else np.ascontiguousarray(image.transpose(2, 0, 1))
-    axes = "YX" if planes.ndim == 2 else "CYX"
-    tifffile.imwrite(path, planes, photometric="minisblack", metadata={"axes": axes})
 
 
 @image_reader(
