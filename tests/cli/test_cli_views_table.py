@@ -66,3 +66,10 @@ def test_rows_can_be_chosen_and_labels_are_not_needed(data, tmp_path):
 )
 def test_what_is_refused(data, given, line):
     assert call("views-table", data, *given).refused(line)
+
+
+def test_why_a_view_has_no_numbers_is_said_once(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 4000, (40, 16, 16, 2)).astype("uint16"))
+    lines = good("views-table", tmp_path / "x.npy", "--views", "light,blur", "--uses", "alone").out.splitlines()
+    assert sum("'light' are for photographs" in line for line in lines) == 1
+    assert sum(line.startswith("alone blur") for line in lines) == 2

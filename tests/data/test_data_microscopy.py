@@ -188,6 +188,24 @@ def test_the_side_of_a_pixel_is_read_of_imagej(tmp_path, unit, side):
     assert load_dataset(path).schema["signal"].get("micrometers") == side
 
 
+FEI = "[Scan]\r\nPixelWidth=2e-09\r\nPixelHeight=2e-09\r\n\r\n[Image]\r\nResolutionY=40\r\n"
+
+
+def test_the_data_bar_of_an_electron_microscope_is_left_out(tmp_path, capsys):
+    x = planes(45, 40)
+    tifffile.imwrite(tmp_path / "a.tif", x, metadata=None, extratags=[(34682, 2, None, FEI, True)])
+    data = load_dataset(tmp_path / "a.tif", tile=20, overlap=0)
+    np.testing.assert_array_equal(data.x[-1, ..., 0], x[20:40, 20:])
+    assert len(data.x) == 4 and data.schema["signal"]["micrometers"] == pytest.approx(0.002)
+    assert "left out: the data bar, 5 rows" in capsys.readouterr().err
+    (tmp_path / "set").mkdir()
+    for i in range(2):  # of 8 bits, as photographs have
+        tifffile.imwrite(
+            tmp_path / "set" / f"{i}.tif", x.astype("uint8"), metadata=None, extratags=[(34682, 2, None, FEI, True)]
+        )
+    assert load_dataset(tmp_path / "set").x.shape == (2, 40, 40, 1)
+
+
 def test_images_of_several_sizes_in_a_file_are_read_by_number(put, tmp_path, capsys):
     small, large = planes(20, 24), planes(20, 30)
     preview = planes(10, 8, 3, dtype="uint8")

@@ -164,10 +164,14 @@ def views_table(
     from viewsmith.workflows.views_table import ViewRow, ViewsTable
     from viewsmith.workflows.views_table import views_table as judged
 
+    said = set[str]()
+
     def each(table: ViewsTable, row: ViewRow) -> None:
         if len(table) == 1:
             echo(_line(table.header()))
-        echo(_line(table.cells_of(row)))
+        if not row.note or row.note not in said:  # one reason is that of all strengths of a view
+            echo(_line(table.cells_of(row)))
+        said.add(row.note)
 
     shown = judged(
         dataset.x_train,

@@ -27,6 +27,7 @@ from viewsmith.modalities.images.modality import Images
 #: Options of `load_dataset` of all readers of images.
 OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap", "level", "labels", "masks")
 CHANNELS = "CS"  # letters of axes that are channels
+FEI = 34682  # the tag of TIFF files of an electron microscope, whose data bar is left out
 UNKNOWN = "QI"  # letters of axes of which a file does not say what they are
 
 
@@ -203,7 +204,7 @@ def is_deep(path: Path) -> bool:
     try:
         with Image.open(path) as image:
             return bool(deep(image)) or (
-                image.format == "TIFF" and (planes_of(image) > 1 or image.mode in ("I", "CMYK"))
+                image.format == "TIFF" and (planes_of(image) > 1 or image.mode in ("I", "CMYK") or FEI in image.tag_v2)  # type: ignore[attr-defined]
             )
     except Exception:  # damaged headers raise all kinds
         return path.suffix.lower() in TIFF

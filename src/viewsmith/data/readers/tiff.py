@@ -69,6 +69,10 @@ def tiff_file(path: Path) -> ImageFile:
         if len(series) > 1:  # images of one shape that no axis joins
             letter = "P" if file.ome_metadata else "I"  # positions; plain pages may be channels
             axes, shape = letter + axes, (len(series), *shape)
+        rows = (file.fei_metadata or {}).get("Image", {}).get("ResolutionY") if file.is_fei else None
+        bar = shape[0] - int(rows or shape[0]) if axes == "YX" else 0
+        if bar > 0:  # below the image of an electron microscope
+            shape, left_out = (shape[0] - bar, shape[1]), f"the data bar, {bar} rows"
         dtype = np.dtype(first.dtype).newbyteorder("=")
         transform, empty = _map_of(first.keyframe)
         keys = [first.keyframe.tags.get(code) for code in GEO_KEYS]
@@ -79,7 +83,8 @@ def tiff_file(path: Path) -> ImageFile:
     def pixels(level: int = 0) -> np.ndarray:
         with tifffile.TiffFile(name) as file:
             if len(taken) == 1:
-                return np.asarray(file.series[number].levels[level].asarray())
+                x = np.asarray(file.series[number].levels[level].asarray())
+                return x[: shape[0]] if bar > 0 else x
             return np.stack([file.series[i].asarray() for i in taken])
 
     def opened(level: int = 0) -> Any:
