@@ -39,7 +39,7 @@ def dicom_of(path, x, **tags):
 
 
 def test_dicom_in_units_of_the_scanner(tmp_path, monkeypatch):
-    pytest.importorskip("pydicom")
+    pydicom = pytest.importorskip("pydicom")
     given = [RNG.integers(0, 4000, (8, 10)).astype("uint16") for _ in range(6)]
     for i, x in enumerate(given):
         dicom_of(tmp_path / "set" / "ab"[i % 2] / f"{i}.dcm", x, PixelSpacing=[0.5, 0.5])
@@ -55,6 +55,15 @@ def test_dicom_in_units_of_the_scanner(tmp_path, monkeypatch):
     np.testing.assert_array_equal(hounsfield.x[..., 0], 2.0 * frames - 1024)
     dark = load_dataset(dicom_of(tmp_path / "b.dcm", np.stack(given), PhotometricInterpretation="MONOCHROME1"))
     np.testing.assert_array_equal(dark.x[..., 0], 4095 - np.stack(given))  # black is 0
+    for i in range(14):
+        dicom_of(tmp_path / "export" / f"{i}.dcm", given[i % 6])
+    report = dicom_of(tmp_path / "export" / "report.dcm", given[0])
+    found = pydicom.dcmread(report)
+    del found.PixelData, found.Rows, found.Columns
+    found.Modality = "SR"
+    found.save_as(report)
+    with pytest.warns(UserWarning, match=r"1 file of 15 .* left out, .*: report.dcm \(no image: SR\)"):
+        assert len(load_dataset(tmp_path / "export").x) == 14
     (tmp_path / "no" / "ending").mkdir(parents=True)
     for i in range(2):
         (tmp_path / "b.dcm").rename(name := tmp_path / "no" / "ending" / f"IM{i}")

@@ -19,6 +19,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.core.rows import check_size
+from viewsmith.data.damaged import Unreadable
 from viewsmith.data.image_files import ImageFile, chosen, opening
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SUFFIXES, TIFF, file_of
@@ -102,9 +103,8 @@ def dicom_file(path: Path) -> ImageFile:
     with opening(path, "a DICOM file"):
         header = pydicom.dcmread(path, stop_before_pixels=True)
         if "Rows" not in header:
-            raise InputError(
-                f"{path} is a DICOM file without an image ({header.get('Modality', 'no modality')}): leave it out"
-            )
+            kind = header.get("Modality", "no modality")  # such as the report beside a series
+            raise Unreadable(f"{path} is a DICOM file without an image ({kind}): leave it out", f"no image: {kind}")
         frames, colors = int(header.get("NumberOfFrames") or 1), int(header.get("SamplesPerPixel") or 1)
         slope, start = float(header.get("RescaleSlope", 1) or 1), float(header.get("RescaleIntercept", 0) or 0)
         rescaled = (slope, start) != (1.0, 0.0)
