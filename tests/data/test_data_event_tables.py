@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from edfio import Edf, EdfAnnotation, EdfSignal
 
 from refusals import refusal
 from viewsmith.data import load_dataset
@@ -130,3 +131,33 @@ def test_a_table_in_the_folder_and_one_with_a_row_for_each(songs):
     assert "no column with the names of all samples" in refusal(
         load_dataset, songs, length="0.5s", label="species", labels=songs.parent / "about.csv"
     )
+
+
+def test_a_data_set_of_bids(tmp_path, capsys):
+    """Folders are subjects and no labels; these are those of the table of participants, or of the events."""
+    for i in range(6):
+        folder = tmp_path / f"sub-{i:02d}" / "eeg"
+        folder.mkdir(parents=True)
+        name = f"sub-{i:02d}_task-rest"
+        noted = [EdfAnnotation(1.0, 1.0, "blink")]
+        Edf([EdfSignal(rng.normal(size=800), 100, label="Cz")], annotations=noted).write(folder / f"{name}_eeg.edf")
+        (folder / f"{name}_channels.tsv").write_text("name\ttype\nCz\tEEG\n")
+        (folder / f"{name}_events.tsv").write_text("onset\tduration\ttrial_type\n1.5\t0\tgo\n4\t0\tstop\n")
+    people = "".join(f"sub-{i:02d}\t{40 + i}\t{('patient', 'control')[i % 2]}\n" for i in range(7))
+    (tmp_path / "participants.tsv").write_text("participant_id\tage\tgroup\n" + people)
+    assert load_dataset(tmp_path, length="2s").y is None
+    groups = {"groups": "participant_id", "split_by_groups": True}
+    data = load_dataset(tmp_path, length="2s", label="group", **groups)
+    assert data.y.tolist() == (["patient"] * 4 + ["control"] * 4) * 3 and len(set(data.groups)) == 6
+    data = load_dataset(tmp_path, length="2s", label="trial_type", **groups)
+    assert data.y.tolist() == ["go", "stop"] * 6 and data.row_names[0].endswith("@1.5 s")
+    assert "12 events of 6 recordings" in capsys.readouterr().err
+    assert "'colour'" in refusal(load_dataset, tmp_path, length="2s", label="colour")
+
+
+def test_labels_that_no_table_has_are_told(tmp_path, recwarn):
+    for i in range(20):
+        (tmp_path / "uv"[i % 2]).mkdir(exist_ok=True)
+        Edf([EdfSignal(rng.normal(size=400), 100, label="Cz")]).write(tmp_path / "uv"[i % 2] / f"{i}.edf")
+    assert set(load_dataset(tmp_path, label="word").y) == {"u", "v"}
+    assert any("no table has a column 'word': labels are the names of folders" in str(each.message) for each in recwarn)

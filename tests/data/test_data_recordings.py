@@ -431,6 +431,24 @@ def test_steps_are_times_points_or_percentages(tmp_path):
         assert "expected a time (1s), points (250), or 1% to 100% of length" in message
 
 
+def test_annotations_without_duration_are_events(tmp_path, capsys):
+    rate, onsets = 100.0, [1.0, 1.3, 4.0, 7.25, 11.0, 13.5, 15.5, 16.0, 17.0, 18.0, 19.5]
+    x = rng.normal(size=2000)
+    texts = ["left", "right"] * 5 + ["late"]
+    noted = [EdfAnnotation(onset, 0, text) for onset, text in zip(onsets, texts, strict=True)]
+    noted.append(EdfAnnotation(2.0, 3.0, "bad"))  # with a duration: no event
+    Edf([EdfSignal(x, rate, label="C3")], annotations=noted).write(tmp_path / "a.edf")
+    data = load_dataset(tmp_path / "a.edf", length="1s", label="annotations")
+    assert data.y.tolist() == texts[:-1]
+    assert data.row_names[1] == "a.edf@1.3 s"
+    assert np.allclose(data.x[1, 0], x[130:230], atol=1e-3)
+    said = capsys.readouterr().err
+    assert "annotations without duration are events: the samples are the 1 s after each of 10; 1 too close" in said
+    later = load_dataset(tmp_path / "a.edf", schema=data.schema)
+    assert later.row_names == data.row_names
+    assert "give a shorter length" in refusal(load_dataset, tmp_path / "a.edf", length="19.5s", label="annotations")
+
+
 def test_annotations_of_other_programs(tmp_path):
     names, first, last = np.array(["d/a.wav", "d/a.wav", "b"]), np.array([500, 100, 7]), np.array([600, 180, 9])
     write_annotations(tmp_path / "out", names, first, last, ["kind 1 (2.0)", "kind 0 (3.1)", "kind 0 (9.0)"], 100.0)

@@ -54,7 +54,7 @@ def test_the_line_in_a_shell(tmp_path):
     [
         (("a/matrix.mtx.gz", "a/genes.tsv.gz", "labels.csv"), "a 10x folder without barcodes.tsv"),
         (("a/barcodes.tsv.gz", "a/genes.tsv.gz", "labels.csv"), "a is a 10x folder without matrix.mtx or matrix.mtx"),
-        (("a.set", "b.set", "events.csv"), "2 files .set; "),
+        (("a.set", "b.set", "events.csv"), "2 files .set, each a recording of EEG"),
         (("a.fasta", "b.sto", "labels.csv"), "a.fasta is empty"),
         (("labels.csv", "readme.md"), "give one of its files: labels.csv"),
         (("labels.csv", "tiles/a/1.tif", "tiles/b/2.tif"), "its 2 files .tif are in a folder of their own; give "),
@@ -274,12 +274,12 @@ def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch):
 
         def __init__(self, file, ignore_offset_error):
             self.pnn_labels, self.pns_labels = (
-                (["Time", "FSC-A", "B1"] if "f" in file.stem else ["Time", "C", "B1"]),
-                ["", "", "CD4"],
+                (["Time", "FSC-A", "B1", "B2-A", "B2-H"] if "f" in file.stem else ["Time", "C", "B1", "B2-A", "B2-H"]),
+                [" ", " ", "CD4", "CD8", "CD8"],  # names of several columns are those of their channels, too
             )
 
         def as_array(self):
-            return np.array([[1.0, 300, 150], [2, 500, 0]])
+            return np.array([[1.0, 300, 150, 1, 2], [2, 500, 0, 1, 2]])
 
     monkeypatch.setitem(sys.modules, "flowio", SimpleNamespace(FlowData=FlowData))
     for name in ("a.fcs", "b.FCS"):
@@ -295,7 +295,7 @@ def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch):
         assert found["file"].tolist() == (["a", "a", "b", "b"] if path == "set" else ["f", "f"])
         np.testing.assert_allclose(found["CD4"][:2], np.arcsinh([150 / k, 0]))
         assert found["Time"].tolist()[:2] == [1, 2] and ("FSC-A" not in found or found["FSC-A"][0] == 300)
-        assert set(markers) <= set(found)
+        assert {*markers, "CD8 B2-A", "CD8 B2-H"} <= set(found)
 
 
 class Trace:

@@ -177,7 +177,8 @@ def _of_names(table: Any, names: Sequence[str], label: str, file: Path, *, asked
 def _beside(place: Path, name: str, label: str) -> Notes:
     """The events of a recording in a file with its name, and whatever follows; none without one."""
     stem = re.sub(r"\.\w+$", "", Path(name).name)
-    named = re.compile(rf"{re.escape(stem)}(\.|[_-]?(labels?|events)\.).*")
+    of_bids = re.sub("_[a-z]+$", "_events", stem) if is_of_bids(name) else stem
+    named = re.compile(rf"{re.escape(stem)}(\.|[_-]?(labels?|events)\.).*|{re.escape(of_bids)}\.tsv")
     folders = dict.fromkeys((place / Path(name).parent, place))
     files = [file for each in folders if each.is_dir() for file in sorted(each.iterdir())]
     for file in files:
@@ -188,6 +189,11 @@ def _beside(place: Path, name: str, label: str) -> Notes:
             if (events := _events(table, label, file)) is not None:
                 return _notes(events, range(len(events[0])))
     return []
+
+
+def is_of_bids(name: str) -> bool:
+    """Whether a file is of a subject in a data set of BIDS: sub-01_task-x_eeg.edf, beside sub-01_task-x_events.tsv."""
+    return re.match(r"sub-[0-9A-Za-z]+_", Path(name).name) is not None
 
 
 def _check(notes: list[Notes], names: Sequence[str], seconds: Sequence[float | None], source: str) -> None:

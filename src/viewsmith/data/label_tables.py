@@ -103,10 +103,13 @@ _SPLIT = re.compile("train|test|val", re.IGNORECASE)  # with which the names of 
 _SUBMISSION = re.compile("sample_?submission", re.IGNORECASE)  # of a competition, whose labels are no labels
 
 
+_TABLES = ("*.csv", "metadata.jsonl", "participants.tsv")  # the last one is of BIDS
+
+
 def tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, Any]]:
     """The given table of labels, or those in the folder and below; columns that are not numbers are text."""
     beside, below = (
-        [] if folder is None else sorted([*folder.glob(f"{at}*.csv"), *folder.glob(f"{at}metadata.jsonl")])
+        [] if folder is None else sorted(file for name in _TABLES for file in folder.glob(at + name))
         for at in ("", "*/")
     )
     found_there = [each for each in beside if not is_submission(each)] + (below if len(below) <= FEW_TABLES else [])
@@ -240,8 +243,8 @@ _NAME = "name of a sample"  # of a column that no table has
 
 
 def _parts(name: str) -> set[str]:
-    """Pieces of a name between marks, in lower case; of the wells A1 and A01 are the same."""
-    pieces = re.split(r"[^0-9a-z]+", name.lower())
+    """Pieces of a name between marks, in lower case; of the wells A1 and A01 are the same; sub-01 of BIDS is one."""
+    pieces = re.split(r"[^0-9a-z]+", re.sub(r"(?<![0-9a-z])sub-(?=[0-9a-z])", "sub", name.lower()))
     return {re.sub(r"^([a-z]{1,2})0+(?=\d)", r"\1", piece) for piece in pieces}
 
 
@@ -250,7 +253,7 @@ _NO_PART = re.compile(rf"\d*|{_BASES.lower()}{{8,}}")  # numbers, and barcodes, 
 
 def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray | None:
     """The row of each name by a piece of it, such as the well, or two; None if no columns have one of each name."""
-    if len(table) >= len(names):
+    if len(table) >= len(names) and "participant_id" not in table.columns:
         return None
     texts = [c for c in table.columns if table[c].map(lambda cell: isinstance(cell, str)).all()][:MOST_TEXTS]
     pieces = [_parts(name) for name in names]

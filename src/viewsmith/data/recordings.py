@@ -14,7 +14,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
-from viewsmith.data.event_tables import events_of
+from viewsmith.data.event_tables import ANNOTATIONS, events_of, is_of_bids
 from viewsmith.data.label_tables import check_named, column_of, find_table, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TABLES, VALIDATION
@@ -140,17 +140,25 @@ def samples_of(
     sounds = bool(fitted.get("sounds")) or str(request.length or "").strip().lower() == SOUNDS
     cut = _sounds if sounds else _windows
     points, step, of, starts, ends = cut(recordings, lengths, request, fitted, source_name)
+    noted = None
+    if request.or_fitted("label") is not None and any(each.annotations for each in recordings):
+        if not sounds and step and (events := _events(recordings, lengths, points, source_name)) is not None:
+            of, starts, noted = events
+            ends = starts + points
+        else:
+            noted = _annotated(recordings, of, (starts + ends) / 2)
     rows = WindowRows(recordings, of, starts, ends, points, source_name)
     x: AnyRows = rows
     if not any(isinstance(each.x, SignalFile) for each in recordings):
         x, known = _in_memory(rows, source_name)
         of, starts, ends = of[known], starts[known], ends[known]
+        noted = None if noted is None else noted[known]
     part = bool(step) or sounds
     names = [
         recordings[i].name + (f"@{recordings[i].time(start)}" if part else "")
         for i, start in zip(of, starts, strict=True)
     ]
-    if request.or_fitted("label") is not None and any(each.annotations for each in recordings):
+    if noted is not None:
         if not part:
             name = next(each.name for each in recordings if each.annotations)
             raise InputError(
@@ -158,7 +166,7 @@ def samples_of(
                 "--length cuts windows, which have the label at their center"
             )
         groups = labels_of_recordings(recordings, replace(request, label=None, schema=None), source_name, folder)[1]
-        y_of: np.ndarray | None = _annotated(recordings, of, (starts + ends) / 2)
+        y_of: np.ndarray | None = noted
     else:
         y, groups = labels_of_recordings(recordings, request, source_name, folder)
         y_of = None if y is None else y[of]
@@ -189,9 +197,11 @@ def _with_events(
     request without these files."""
     names, given = [each.name for each in recordings], request.labels
     own = any(each.annotations or each.label is not None for each in recordings)
-    if request.or_fitted("label") is None or (own and given is None):
+    label, bids = request.or_fitted("label"), all(map(is_of_bids, names))
+    if label is None or (own and given is None and (label == ANNOTATIONS or not bids)):
         return recordings, request
-    if (given is None or given.suffix.lower() in TABLES) and find_table(names, request, folder) is not None:
+    table = find_table(names, request, folder) if given is None or given.suffix.lower() in TABLES else None
+    if table is not None and (label in table.columns or not bids):
         return recordings, request
     seconds = [None if each.rate is None else each.x.shape[1] / each.rate for each in recordings]
     notes = events_of(names, seconds, request, folder, beside)
@@ -199,6 +209,32 @@ def _with_events(
         return recordings, request
     found = [replace(each, annotations=noted, label=None) for each, noted in zip(recordings, notes, strict=True)]
     return found, replace(request, labels=None)
+
+
+def _events(
+    recordings: Sequence[Recording], lengths: np.ndarray, points: int, source_name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Windows from each event on, if most annotations have no duration, as triggers and stimuli have: of each the
+    number of its recording, its first point and its text; None for others."""
+    notes = [(i, *note) for i, each in enumerate(recordings) for note in sorted(each.annotations)]
+    found = [(i, round(begin * (recordings[i].rate or 1)), text) for i, begin, end, text in notes if end == begin]
+    if 2 * len(found) <= len(notes):
+        return None
+    whole = [(i, start, text) for i, start, text in found if 0 <= start <= lengths[i] - points]
+    length = recordings[0].time(points)
+    if not whole:
+        raise InputError(
+            f"{source_name}: {pluralize(len(found), 'annotation')} without duration, expected some at least {length} "
+            "before the end of a recording: give a shorter length (--length)"
+        )
+    cut = len(found) - len(whole)
+    rest = f"; {cut:,} too close to the end {'is' if cut == 1 else 'are'} left out" if cut else ""
+    say(
+        f"{source_name}: annotations without duration are events: the samples are the {length} after each of "
+        f"{len(whole):,}{rest}"
+    )
+    of, starts, texts = zip(*whole, strict=True)
+    return np.array(of), np.array(starts), np.array(texts, str)
 
 
 def _annotated(recordings: Sequence[Recording], of: np.ndarray, centers: np.ndarray) -> np.ndarray:
@@ -500,6 +536,8 @@ def labels_of_recordings(
         say(f"{source_name}: labels are {own}; others are in {table.attrs['file']}: --label {columns}")
     if label is not None and not (request.few_labels and label == "y") and (y is None or table is not None):
         y = column_of(table, "label", request, source_name)
+    elif label is not None and request.schema is None and folder is not None and not request.few_labels:
+        warn(f"{source_name}: no table has a column {one_line(label, 40)!r}: labels are the names of folders")
     return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", request, source_name)
 
 
@@ -525,7 +563,7 @@ def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str |
     found.sort(key=lambda file: file in test)
     folders = [file.relative_to(path).parts[int(split) : -1] for file in found]
     labels = ["/".join(parts) or None for parts in folders]
-    if len(set(labels)) < 2:
+    if len(set(labels)) < 2 or all(map(is_of_bids, (file.name for file in found))):  # folders of subjects
         labels = [None] * len(found)
     return list(zip(found, labels, strict=True)), len(found) - len(test) if test else None
 

@@ -74,7 +74,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     if not path.is_file():
         return
     form = _by_content(path, extension) or formats().get(extension)
-    eeg, advised = named("eeg"), _advice(extension)
+    advised = _advice(extension)
     if extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     elif extension in ANNOTATIONS:
@@ -82,12 +82,12 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
             f"{path} has annotations of a WFDB record, and no signal: give the header {path.stem}.hea with its signals"
         )
     elif extension in _OF_HEADERS and (header := path.with_suffix(_OF_HEADERS[extension])).is_file():
-        raise InputError(f"{path} belongs to {header.name}: {sentence(header, eeg)}")
+        raise InputError(f"{path} belongs to {header.name}: {sentence(header, formats()[header.suffix])}")
     elif extension in _ELECTRODES:
         files = sorted(path.parent.iterdir())
         read = [file for file in files if file.suffix.lower() in (".edf", ".bdf")]
-        beside = [file for file in files if formats().get(file.suffix.lower()) == eeg]
-        way = f": {sentence(beside[0], eeg)}" if beside else " (.set, .edf, .bdf)"
+        beside = [file for file in files if file.suffix.lower() in (".set", ".vhdr", ".gdf", ".cnt", ".fif")]
+        way = f": {sentence(beside[0], formats()[beside[0].suffix.lower()])}" if beside else " (.set, .edf, .bdf)"
         way = f" {read[0]}" if read else way
         raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
     elif extension in _NO_FORMAT and _starts_like_uniprot(path):
