@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -155,6 +156,34 @@ def test_frames_of_microscopes_and_detectors(tmp_path, monkeypatch):
         said = said.replace(f"{package} 'vie", "'vie").replace(" --tile 128", "").replace(" --tile 64", "")
         assert len(follow(said, tmp_path, monkeypatch, tile=8, overlap=0).x) == 9
         np.testing.assert_array_equal(tifffile.imread(tmp_path / "a.tif").squeeze(), frame)
+
+
+def test_acquisitions_of_imaging_mass_cytometry(tmp_path, monkeypatch):
+    """Its library is stood in for."""
+    import sys
+
+    pytest.importorskip("tifffile")
+    parts = [SimpleNamespace(id=i, channel_labels=["DNA", ""], channel_names=["Ag107", "Ir191"]) for i in (1, 2)]
+    pixels = rng.normal(size=(2, 24, 16)).astype("float32")
+
+    class MCDFile:
+        def __init__(self, path):
+            self.path, self.slides = Path(path), [SimpleNamespace(acquisitions=parts)]
+
+        def __enter__(self):
+            return self
+
+        def read_acquisition(self, part):
+            return pixels * part.id
+
+    monkeypatch.setitem(sys.modules, "readimc", SimpleNamespace(MCDFile=MCDFile))
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "a.mcd").write_bytes(b"0")
+    for given in (tmp_path / "set" / "a.mcd", tmp_path / "set"):
+        said = refusal(load_dataset, given).replace("readimc 'vie", "'vie").replace(" --tile 32", "")
+        data = follow(said, tmp_path, monkeypatch, tile=8, overlap=0)
+        assert data.schema["signal"]["channel_names"] == ["DNA", "Ir191"] and data.schema["signal"]["micrometers"] == 1
+        np.testing.assert_array_equal(data.x[6], 2 * pixels[:, :8, :8].transpose(1, 2, 0))
 
 
 def test_frames_with_the_ending_of_recordings(tmp_path, monkeypatch):

@@ -188,6 +188,15 @@ def test_the_side_of_a_pixel_is_read_of_imagej(tmp_path, unit, side):
     assert load_dataset(path).schema["signal"].get("micrometers") == side
 
 
+def test_stacks_of_metamorph_have_the_ending_of_alignments(tmp_path):
+    x = planes(4, 12, 14)
+    tifffile.imwrite(tmp_path / "a.stk", x, photometric="minisblack")
+    np.testing.assert_array_equal(load_dataset(tmp_path / "a.stk").x[..., 0], x)
+    (tmp_path / "b.stk").write_text("# STOCKHOLM 1.0\nseq1 ACGU\n//\n")
+    said = refusal(load_dataset, tmp_path / "b.stk")
+    assert "is an alignment (Stockholm), which is not read yet: pip install biopython, then" in said
+
+
 FEI = "[Scan]\r\nPixelWidth=2e-09\r\nPixelHeight=2e-09\r\n\r\n[Image]\r\nResolutionY=40\r\n"
 
 

@@ -19,7 +19,7 @@ TIFF = (".tif", ".tiff")
 DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
 FITS = (".fits", ".fit", ".fts", ".fits.gz")
 #: TIFF files of slide scanners and microscopes, under names of their own.
-SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".qptiff", ".lsm", ".btf")
+SLIDES = (".svs", ".ndpi", ".scn", ".bif", ".qptiff", ".lsm", ".btf", ".stk")
 MRC = (".mrc", ".mrcs", ".map", ".mrc.gz", ".map.gz", ".mrc.bz2", ".map.bz2")
 MICROSCOPES = (".czi", ".lif", ".nd2", *MRC)
 JPEG2000 = (".jp2",)

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import name_list, require
+from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.data.damaged import Unreadable
 from viewsmith.data.image_files import CHANNELS, ImageFile, chosen, opening
 from viewsmith.data.places import SLIDES, TIFF, file_of
 from viewsmith.data.tiles import image_reader
+from viewsmith.data.unread import named, sentence
 
 MICROMETERS = {"nm": 1e-3, "micron": 1.0, "um": 1.0, "mm": 1e3, "cm": 1e4}
 GEO_KEYS = (34735, 34736, 34737)  # directory of the keys of a GeoTIFF, their numbers and texts
@@ -38,20 +39,22 @@ def tiff_file(path: Path) -> ImageFile:
     import tifffile
 
     name, wanted = file_of(path)
+    if name.suffix.lower() == ".stk" and name.read_bytes()[:11] == b"# STOCKHOLM":  # rather than of MetaMorph
+        raise InputError(sentence(path, named("stockholm")))
     with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(name) as file:
         every, _ = file.series, len(file.pages)
-        named = [each.name if [of.name for of in every].count(each.name) < 2 else "" for each in every]
-        named = [each or str(i) for i, each in enumerate(named)]
+        titles = [each.name if [of.name for of in every].count(each.name) < 2 else "" for each in every]
+        titles = [each or str(i) for i, each in enumerate(titles)]
         number = max(range(len(every)), key=lambda i: every[i].size)
         # Of a slide the scanner keeps pictures of its label and of the whole beside it.
         scanned = every[number].is_pyramidal or every[number].name == "Baseline"
         if scanned and not wanted and len({each.shape for each in every}) > 1:
-            rest = [f"{name} ({' x '.join(map(str, each.shape))})" for name, each in zip(named, every, strict=True)]
+            rest = [f"{name} ({' x '.join(map(str, each.shape))})" for name, each in zip(titles, every, strict=True)]
             taken, left_out = [number], name_list([each for i, each in enumerate(rest) if i != number])
         else:
             sizes = [dict(zip(each.axes, each.shape, strict=True)) for each in every]
             kinds = [((of.get("Y", 1), of.get("X", 1)), *of.items(), every[i].dtype) for i, of in enumerate(sizes)]
-            taken, left_out = chosen(path, kinds, named)
+            taken, left_out = chosen(path, kinds, titles)
         series, number, side = [every[i] for i in taken], taken[0], None
         first = series[0]
         names: list[str] = []
