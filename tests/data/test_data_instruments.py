@@ -265,7 +265,13 @@ def test_the_name_of_a_channel_is_short(wells, capsys):
 )
 def test_names_of_screening_microscopes_have_a_pattern_that_reads_them(put_wells, capsys, name, pattern):
     folder, given = put_wells(name)
-    load_dataset(folder)
+    small = [folder / f"A01_s1_w{c}_thumb0247376D-6ADD-442D-AE47-F54A05F3EA91.tif" for c in (1, 2)]
+    for file in small:
+        pytest.importorskip("tifffile").imwrite(file, given[0, ::3, ::3, 0])
+    with pytest.warns(UserWarning, match="2 entries .* ignored: A01_s1_w1_thumb0247376D"):
+        load_dataset(folder)
+    for file in small:
+        file.unlink()
     assert f"are channels of an image: --channel-files '{pattern}'" in capsys.readouterr().err
     np.testing.assert_array_equal(load_dataset(folder, channel_files=pattern).x, given)
 

@@ -274,6 +274,8 @@ class Stack:
         others = [letter for letter in first.axes if first._counts(letter)]
         each = f", each of {' and '.join(others)} an image" if first.count > 1 else ""
         kept = "" if self.dtype == first.dtype else f", as {self.dtype}"
+        further = [size_of(size) for size in dict.fromkeys(file.sides for file in self.files) if size != first.sides]
+        kept += f", others of {name_list(further, 4)}" if further else ""
         sizes = [f"--level {i}: {size_of(each.sides)}" for i, each in enumerate(first.smaller, first.level + 1)]
         smaller = f"; smaller ones: {name_list(sizes, 8)}" if sizes else ""
         left_out = f"; left out: {first.left_out}" if first.left_out else ""

@@ -130,6 +130,10 @@ PART = re.compile(r"(.+[_ -])(train|test|val|valid)(?:ing|idation)?([_ -].*)?") 
 _LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*.png, or FOLDER/*.png"
 
 
+#: Small copies that ImageXpress writes beside its images.
+_THUMBNAIL = re.compile(r"_thumb[0-9A-Fa-f]{8}-[0-9A-Fa-f-]{27}\.")
+
+
 @dataclass
 class _Images:
     """Image files in order, their labels (if there are class folders), and ignored entries."""
@@ -497,7 +501,7 @@ def image_files(root: Path) -> list[Path]:
     for place, inner, names in os.walk(root):
         results += [Path(place) / name for name in inner if is_result(Path(place) / name)]
         inner[:] = [name for name in inner if not (name.startswith(".") or Path(place) / name in results)]
-        files = [Path(place) / name for name in names if not name.startswith(".")]
+        files = [Path(place) / name for name in names if not (name.startswith(".") or _THUMBNAIL.search(name))]
         found += [file for file in files if extension_of(file).lower() in READ]
     if results:
         names = [str(folder.relative_to(root)) for folder in results]
@@ -521,5 +525,6 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
             (other if is_result(entry) else folders).append(entry)
         else:
             readable = entry.is_file() or not entry.exists()  # a broken link is an error, a pipe would be waited for
-            (images if extension_of(entry).lower() in READ and readable else other).append(entry)
+            is_image = extension_of(entry).lower() in READ and readable and not _THUMBNAIL.search(entry.name)
+            (images if is_image else other).append(entry)
     return images, folders, other
