@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from advised_lines import advised
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
@@ -34,7 +35,7 @@ def test_the_column_of_letters_is_read_and_said(table, modality):
     assert bytes(found.x[0]).rstrip(b"\0").decode() == texts[0] and found.label_name == "family"
 
 
-def test_tables_without_sequences_are_refused(table, tmp_path):
+def test_tables_without_sequences_are_refused(table, tmp_path, monkeypatch):
     path, _ = table("proteins")
     with pytest.raises(InputError, match=r"no column has letters A C G T N alone.* id, seq"):
         load_dataset(path, modality="dna", label="family")
@@ -42,8 +43,12 @@ def test_tables_without_sequences_are_refused(table, tmp_path):
     with pytest.raises(InputError, match=r"row 0, position 4 .* is '-', .*remove gaps"):
         load_dataset(path, modality="dna", label="family")
     path, _ = table("dna", seq=["ACGT", None] * 10)
-    with pytest.raises(InputError, match=r"row 1 .* has no sequence"):
+    with pytest.raises(InputError, match=r"row 1 .* has no sequence") as caught:
         load_dataset(path, modality="dna", label="family")
+    monkeypatch.chdir(tmp_path)
+    _, code, out, _ = advised(str(caught.value))
+    exec(code, {"__name__": "line"})
+    assert len(load_dataset(tmp_path / out, modality="dna").x) == 10
     fitted = load_dataset(table("dna")[0], modality="dna").schema
     pd.DataFrame({"other": ["ACGT"] * 4}).to_csv(tmp_path / "later.csv", index=False)
     with pytest.raises(InputError, match="no column seq, in which the run has its sequences"):

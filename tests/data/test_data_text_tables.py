@@ -163,6 +163,17 @@ def test_lines_above_the_names_of_columns_are_left_out(tmp_path, above, ending, 
     assert len(load_dataset(path, header="no").x) == 13
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_start_and_rate_of_a_wristband_are_no_moments(tmp_path, channels, capsys):
+    x = np.random.default_rng(0).integers(-60, 60, (200, channels))
+    lines = [["1680686620.000000"] * channels, ["32.000000"] * channels, *x.astype(str).tolist()]
+    (path := tmp_path / "ACC.csv").write_text("".join(", ".join(line) + "\n" for line in lines))
+    data = load_dataset(path, modality="series", length="50", rate=32)
+    assert data.x.shape == (4, channels, 50) and (data.x[0, :, :2] == x[:2].T).all()
+    assert "(Empatica E4), and are left out: of a recording give --rate 32" in capsys.readouterr().err
+    assert load_dataset(path, schema=data.schema).x.shape == data.x.shape
+
+
 def test_titles_above_a_sheet(tmp_path, capsys):
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame({name: np.arange(12.0) * i for i, name in enumerate("abcd", 1)})

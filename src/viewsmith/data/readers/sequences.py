@@ -19,10 +19,10 @@ import pandas as pd
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, require, say, warn
 from viewsmith.data.label_tables import column_of, rows_of_names, table_of_names, table_options
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import extension_of
+from viewsmith.data.places import TEXT_TABLES, extension_of
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.recordings import files_of
-from viewsmith.data.unread import hidden_letters, letters_way, named, sentence
+from viewsmith.data.unread import Format, command, hidden_letters, letters_way, named, quoted_path, sentence
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.dna.letters import (
@@ -66,11 +66,28 @@ def read_sequences(
     texts = frame[column]
     if texts.isna().any():
         row = int(texts.isna().to_numpy().argmax())
-        raise InputError(f"{source_name}: row {row} (counted from 0) has no sequence: leave that row out")
+        raise InputError(
+            f"{source_name}: row {row} (counted from 0) has no sequence: {_without_gaps(source_name, str(column))}"
+        )
     rows = letter_rows(texts.astype(str).str.strip().tolist(), source_name, alphabet)
     y = None if label is None else frames.labels(frame[label])
     table: dict[str, Any] = {"columns": None, "one_hot": {}, "drop": list(request.drop), "label": label}
     return FileContents(rows, y, table=table, options={"sequences": column}, modality=alphabet.name)
+
+
+_FILLED = Format(
+    "",
+    "import pandas as pd; x = pd.read_csv({path}, sep=None, engine='python'); "
+    "x.dropna(subset=[{key}]).to_csv({out}, index=False)",
+    suffix="_filled.csv",
+)
+
+
+def _without_gaps(source_name: str, column: str) -> str:
+    """What to do with rows without a sequence, of a text table the line that leaves them out."""
+    if extension_of(Path(source_name)) not in TEXT_TABLES:
+        return "leave that row out"
+    return command(Path(source_name), _FILLED, quoted_path(column))
 
 
 def _columns(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> list[str]:

@@ -390,6 +390,13 @@ def _titles(lines: list[str], separator: str, request: DataOptions, source_name:
     cells = max(rows, key=lambda rows: sum(len(row) for row in rows[len(rows) // 2 :]))
     if len(cells) != len(lines):  # cells with line breaks
         return 0
+    if (rate := _rate_of_wristband(cells)) is not None:
+        if request.schema is None:
+            say(
+                f"{source_name}: the first two lines are the start and the rate of a wristband (Empatica E4), and are "
+                f"left out: of a recording give --rate {rate:g}"
+            )
+        return 2
     above = tables.lines_above([sum(cell.strip() != "" for cell in row) for row in cells])
     first = next((row for row in cells[:above] if any(row)), ["0"])
     if numbers_of(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
@@ -397,6 +404,17 @@ def _titles(lines: list[str], separator: str, request: DataOptions, source_name:
     if request.schema is None:
         tables.say_above(above, first[0], source_name)
     return above
+
+
+def _rate_of_wristband(cells: list[list[str]]) -> float | None:
+    """The rate of a file of an Empatica E4, whose first line has the seconds since 1970 at which it starts, and the
+    second one the rate, for each channel; None for another."""
+    rows = [numbers_of(pd.Series(row)) for row in cells[:3]]
+    if len(cells) < 10 or any(row.isna().any() or row.empty for row in rows):
+        return None
+    start, rate, value = (row.iloc[0] for row in rows)
+    alike = (rows[0] == start).all() and (rows[1] == rate).all()
+    return float(rate) if alike and start > 1e9 and abs(value) < 1e6 and rate in (1, 4, 32, 64) else None
 
 
 def _names(
