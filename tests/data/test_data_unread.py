@@ -298,6 +298,23 @@ def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch):
         assert {*markers, "CD8 B2-A", "CD8 B2-H"} <= set(found)
 
 
+def test_a_study_of_metabolomics_workbench(tmp_path, monkeypatch):
+    samples = range(20)
+    rows = [
+        ["Samples", *(f"S{i}" for i in samples)],
+        ["Factors", *(f"Diet:{['low', 'high'][i % 2]} | Sex:F" for i in samples)],
+        *(
+            [name, *(str(2.0 ** (i % 5)) if i or name == "urea" else "" for i in samples)]
+            for name in ("urea", "lactate")
+        ),
+        ["rare", *("1" if i == 3 else "" for i in samples)],
+    ]
+    lines = ["#METABOLOMICS WORKBENCH STUDY_ID:ST1", "VERSION\t1", "MS_METABOLITE_DATA_START", *map("\t".join, rows)]
+    (tmp_path / "ST1.txt").write_text("\n".join([*lines, "MS_METABOLITE_DATA_END", "#END"]) + "\n")
+    data = follow(refusal(load_dataset, tmp_path / "ST1.txt"), tmp_path, monkeypatch, label="Diet")
+    assert data.y.tolist() == ["low", "high"] * 10 and np.allclose(data.x[:5, 0], range(5))
+
+
 class Trace:
     """Of obspy."""
 

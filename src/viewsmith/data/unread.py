@@ -223,6 +223,8 @@ def _by_first_lines(content: bytes) -> Format | None:
     """The format of a text that its first lines tell."""
     if content.startswith(b"#separator ") and b"\n#fields" in content:
         return named("zeek")
+    if content.startswith(b"#METABOLOMICS WORKBENCH"):
+        return named("mwtab")
     lines = [line.partition(b"#")[0] for line in content.splitlines()[:6]]
     if lines and lines[0].startswith(b"!Series_"):
         return named("geo")
