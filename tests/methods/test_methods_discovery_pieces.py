@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 
 from cases import slow
 from refusals import refusal
@@ -220,3 +221,18 @@ def test_dark_tiles_of_a_scene_have_no_parts():
     x, _ = nuclei([20, 20, 20, 0, 0, 0, 0, 0])
     parts = Discovery().fit(x).locate(x)
     assert parts["sample"].max() == 2
+
+
+def test_what_is_there_once_is_left_out(monkeypatch):
+    """A dish is larger than all that lies beside it, and recurs nowhere."""
+    monkeypatch.setattr(pieces, "CHECKED", 8)
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:400, :400]
+    image = np.where((y - 120) ** 2 + (x - 130) ** 2 < 90**2, 150.0, 20.0)
+    places = [(row, column) for row in range(250, 390, 35) for column in range(25, 390, 35)]
+    for row, column in places:
+        image[(y - row - rng.integers(5)) ** 2 + (x - column) ** 2 < 8**2] = 200
+    image = gaussian_filter(image, 1) + rng.normal(0, 3, image.shape)
+    images = image.clip(0, 255).astype(np.uint8)[None]
+    parts = Discovery().fit(images).locate(images)
+    assert len(parts) == len(places) and (parts["bottom"] - parts["top"] < 25).all()

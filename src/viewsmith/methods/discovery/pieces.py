@@ -22,6 +22,7 @@
 Symbols: z features of a piece; P chosen pieces; U all candidates.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -205,6 +206,8 @@ class Kind:
             kind = cls.of(candidates, chosen, own)
             own = np.stack([kind.own(each, kept) for each, kept in zip(candidates, chosen, strict=True)])
             chosen = [kind.choose(each, of)[0] for each, of in zip(candidates, own, strict=True)]
+            if not any(kept.any() for kept in chosen):  # all are far from the middle of what was chosen
+                break
         return kind, own
 
     @classmethod
@@ -271,11 +274,12 @@ class Kind:
 
 
 def _judged(
-    kind: Kind, own: np.ndarray, candidates: list[Pieces], drawn: list[Pieces], above: float
+    kind: Kind, own: np.ndarray, candidates: list[Pieces], drawn: list[Pieces], above: float, rest: float
 ) -> tuple[list[tuple[np.ndarray, np.ndarray, np.ndarray]], np.ndarray, float]:
     """What is chosen in images with an `own` center each, see `Kind.choose`; scores of what is chosen in those with
-    random phases, padded; and the share of the brightness `above` the background that is in no likely piece."""
-    found, rest = [kind.choose(*pair) for pair in zip(candidates, own, strict=True)], 1.0
+    random phases, padded; and the share of the brightness `above` the background, `rest` without things that are left
+    out, that is in no likely piece."""
+    found = [kind.choose(*pair) for pair in zip(candidates, own, strict=True)]
     for each, (kept, score, _) in zip(candidates, found, strict=True):
         rest -= float((each.area * each.height)[np.unique(each.widest[kept & (score > 0)])].sum() / above)
     null = []
@@ -284,6 +288,16 @@ def _judged(
         null.append(score[kept])
     most = max(1, *map(len, null))
     return found, np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null]), rest
+
+
+def _without_surest(candidates: list[Pieces], found: Sequence[tuple[np.ndarray, ...]]) -> tuple[list[Pieces], float]:
+    """The candidates without the thing that has the highest score, and its brightness; what lies in it stays."""
+    best = [np.where(kept, score, -np.inf).max(initial=-np.inf) for kept, score, _ in found]
+    i = int(np.argmax(best))
+    (kept, score, _), each = found[i], candidates[i]
+    thing = each.widest[np.where(kept, score, -np.inf).argmax()]
+    left = [*candidates[:i], each.among(each.widest != thing), *candidates[i + 1 :]]
+    return left, float(each.area[thing] * each.height[thing])
 
 
 def _tile(each: Pieces, shape: tuple[int, ...]) -> np.ndarray:
@@ -359,20 +373,26 @@ class PieceSearch(ImageSearch):
         at = [i % len(planes) for i in range(_enough(images))]
         drawn = [pieces_of(random_phases(planes[i][..., None], rng)[..., 0]) for i in at]
         above = float(sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes))
-        kind, own = Kind.fitted(candidates)
-        found, null, self.rest = _judged(kind, own, candidates, drawn, above)
-        self.null = [null]
-        self.parts, self.tried = [kind], [[kind]]
-        scores = np.concatenate([score[kept] for kept, score, _ in found])
-        q = q_values(scores, self.null[0], len(rows) * self.rest)
+        rest = 1.0
+        while True:
+            kind, own = Kind.fitted(candidates)
+            found, null, self.rest = _judged(kind, own, candidates, drawn, above, rest)
+            q = q_values(np.concatenate([score[kept] for kept, score, _ in found]), null, len(rows) * self.rest)
+            alone = (q <= LISTED).sum() == 1
+            others, bright = _without_surest(candidates, found)
+            if not alone or not any(len(each.area) for each in others):
+                break
+            # What is there once does not recur: a dish, which is larger than all that is in it.
+            candidates, rest = others, rest - bright / above
+        self.null, self.parts, self.tried = [null], [kind], [[kind]]
         self.least_q = [float(q.min(initial=1.0))]
         z = np.concatenate([z[kept] for kept, _, z in found])
         self.typical = [Typical.of(kind.standard(z[q <= SURE]), self.seed)]
         shapes = [plane.shape for plane in planes]
-        self.steady = self._agreement(candidates, shapes, drawn, above)
+        self.steady = self._agreement(candidates, shapes, drawn, above, rest)
 
     def _agreement(
-        self, candidates: list[Pieces], shapes: list[tuple[int, ...]], drawn: list[Pieces], above: float
+        self, candidates: list[Pieces], shapes: list[tuple[int, ...]], drawn: list[Pieces], above: float, rest: float
     ) -> float:
         """Share of the pieces that searches in two halves of the images, or of the tiles of one, list in all of them,
         which both list (Dice 1945); NaN if a half has no candidates, or no search lists any."""
@@ -385,10 +405,10 @@ class PieceSearch(ImageSearch):
                 return float("nan")
             kind, _ = Kind.fitted(own)
             settled = np.stack([kind.settled(each) for each in candidates])
-            found, null, rest = _judged(kind, settled, candidates, drawn, above)
+            found, null, left = _judged(kind, settled, candidates, drawn, above, rest)
             firsts = [self._first(kept, score) for kept, score, _ in found]
             score = np.concatenate([score[first] for first, (_, score, _) in zip(firsts, found, strict=True)])
-            sure = q_values(score, null, len(candidates) * rest) <= LISTED
+            sure = q_values(score, null, len(candidates) * left) <= LISTED
             split = np.split(sure, np.cumsum([len(first) for first in firsts])[:-1])
             listed.append([e.boxes[first[s]] for e, first, s in zip(candidates, firsts, split, strict=True)])
         one, other, same = np.sum([_alike(*boxes) for boxes in zip(*listed, strict=True)], 0)
