@@ -116,7 +116,12 @@ NOISE = np.random.default_rng(0).normal(size=(20, 100))
     ("name", "samples", "arguments", "message"),
     [
         ("x.npz", np.zeros((3, 64, 64, 3), np.uint8), (), "3 images, expected at least 4"),
-        ("x.npz", np.zeros((8, 64, 64), np.uint8), ("--windows", "9"), "at least 72, twice the smallest window"),
+        (
+            "x.npz",
+            np.zeros((8, 64, 64), np.uint8),
+            ("--windows", "9"),
+            "at least 72, twice the smallest window: give smaller windows (--windows 8)",
+        ),
         ("x.fa", ["N" * 60] * 9, (), "0 sequences have 8 letters without N in a row"),
         ("x.fa", ["ACGTTGCATGCA"], (), "has one record, expected at least 2"),
         ("x.npy", NOISE[:3], ("--modality", "series"), "3 pieces, expected at least 4"),

@@ -162,10 +162,11 @@ class ImageSearch(Search):
         if not windows:
             side = CELL * 2 * min(tried)
             name = f" ({images.names[at]})" if images.names else ""
+            fits = f" (--windows {smallest // 2})" if smallest >= 4 else ""
             raise InputError(
                 f"the smallest image{name} has {smallest * CELL} pixels on its shorter side at "
                 f"image_size={self.image_size}, expected at least {side}, twice the smallest window: give smaller "
-                "windows, or enlarge the images"
+                f"windows{fits}, or larger images; of a scene larger tiles (--tile {max(64, side)})"
             )
         return windows
 
