@@ -161,6 +161,17 @@ def test_a_column_of_sequences_is_told(letters, modality):
         choose_roles(frame, source_name="t.csv")
 
 
+@pytest.mark.parametrize("name", ["peptide", "junction_aa", "Modified Sequence"])
+def test_a_column_that_is_named_so_may_have_short_sequences(name):
+    rng = np.random.default_rng(0)
+    cells = ["".join(rng.choice([*"ACDEFGHIKLMNPQRSTVWY"], 7 + i % 9)) for i in range(60)]
+    frame = pd.DataFrame({name: cells, "x": np.linspace(0, 1, 60)})
+    with pytest.warns(UserWarning, match=rf"t.csv: column {name} has sequences \(proteins\), and is left out"):
+        choose_roles(frame, source_name="t.csv")
+    with warnings.catch_warnings(action="error"):
+        choose_roles(frame.rename(columns={name: "ticker"}))
+
+
 @pytest.mark.parametrize(
     "cells",
     [

@@ -187,7 +187,8 @@ _NO_RESIDUE = "[BJOUZbjouz]"  # letters that hardly a peptide has, but words hav
 
 def sequences_of(column: pd.Series) -> Alphabet | None:
     """The alphabet of a text column of sequences of DNA or proteins; None for another column. Short ones are told if
-    all have one length, as windows around a site, in which its letter may be small and _ stand beyond an end."""
+    all have one length, as windows around a site, in which its letter may be small and _ stand beyond an end, and if
+    the name of the column says what they are, such as peptide."""
     texts = column.dropna().astype(str).iloc[:SAMPLE]
     if not len(texts) or texts.nunique() < len(texts) / 2:
         return None
@@ -197,7 +198,8 @@ def sequences_of(column: pd.Series) -> Alphabet | None:
         texts = texts.str.strip("_").where(lambda text: text.str.count("[a-z]") != 1, lambda text: text.str.upper())
     letters = letters_of("".join(texts).encode("ascii", "replace"))
     alphabet = alphabet_of(letters)
-    if (length.median() < SEQUENCE and not aligned) or not alphabet.known[letters].all():
+    least = SHORTEST if _OF_LETTERS.search(str(column.name)) else SEQUENCE
+    if (length.median() < least and not aligned) or not alphabet.known[letters].all():
         return None
     cases = all(text.isupper() or text.islower() or not text for text in texts)
     words = length.median() < SEQUENCE and (texts.str.islower().any() or texts.str.contains(_NO_RESIDUE).any())
@@ -265,6 +267,8 @@ LEFT_OUT: tuple[Role, ...] = ("identifier", "constant", "drop")
 CATEGORIES = 40  # most values of a category, as in skrub
 COVERED = 0.9  # of the rows, by the frequent values of a category with more values than that
 SEQUENCE = 16  # letters of a sequence at least: shorter ones may be words or codes
+SHORTEST = 6  # the same where the column is named so
+_OF_LETTERS = re.compile(r"(?i)(^|[\W_])(peptides?|sequences?|seq|cdr3|junction|epitope|primer|s?grna)([\W_]|$)")
 WINDOW = 5  # or at least, if all have one length
 SENTENCE = 8  # words in the mean, from which on texts that are all different are more than names
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier
