@@ -142,14 +142,18 @@ def _pacmap(context: BaselineContext) -> TrainTest:
     source="Lopez et al. 2018",
 )
 def _scvi(context: BaselineContext) -> TrainTest:
+    return scvi_latent(np.asarray(context.x_train), np.asarray(context.x_test))
 
-    train, test = (counts_of(np.asarray(rows)) for rows in (context.x_train, context.x_test))
+
+def scvi_latent(x_train: np.ndarray, x_test: np.ndarray, seed: int = 0) -> TrainTest:
+    """Latent variables (n, 10) of an scVI that is fitted on train rows, counts or log-normalized (n, d)."""
+    train, test = counts_of(x_train), counts_of(x_test)
     with _quiet(), torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
         package = _imported("scvi", "scvi", "the scVI baseline", "scvi-tools")
         cells = [_imported("anndata", "scvi", "the scVI baseline").AnnData(rows) for rows in (train, test)]
         for each, name in zip(cells, ("train", "test"), strict=True):
             each.obs_names = pd.Index([f"{name}{i}" for i in range(each.n_obs)])
-        package.settings.seed = 0
+        package.settings.seed = seed
         package.model.SCVI.setup_anndata(cells[0])
         fitted = package.model.SCVI(cells[0])
         fitted.train(enable_progress_bar=False, enable_checkpointing=False, accelerator="cpu", default_root_dir=folder)
