@@ -153,6 +153,29 @@ def opened(
         yield resumes
 
 
+def _trainer(
+    name: str, method: Method, data: TrainingData, plan: BuildContext[Any], given: Given, callbacks: Sequence[Callback]
+) -> Trainer:
+    """The loop of a training with its options."""
+    options, folder, few = plan.options, given.folder, plan.few_labels
+    return Trainer(
+        method,
+        seed=data.seed,
+        batch_size=options.batch_size,
+        device=data.device,
+        precision=options.precision,
+        compile=options.compile,
+        callbacks=callbacks,
+        minutes=options.minutes,
+        spent=given.spent,
+        checkpoint=folder.checkpoint if folder else None,
+        checkpoint_every=options.checkpoint_every,
+        interruptible=folder is not None,
+        phases=() if few is None else supervised_phases(method, data.x, few, data.device),
+        settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
+    )
+
+
 def train(
     name: str,
     method: Method,
@@ -165,7 +188,7 @@ def train(
 ) -> Outcome:
     """Train on scaled rows, and write metrics and checkpoints to the run folder, if there is one; `initial` are the
     weights before."""
-    began, options, folder, few = datetime.now(UTC), plan.options, given.folder, plan.few_labels
+    began, options, folder = datetime.now(UTC), plan.options, given.folder
     context: Mapping[str, Any] = given.context
     columns, split = _columns(data, plan, context), context.get("split")
     if isinstance(data.layer, Scaler) and table_of(data.rows) is None and "source" not in context.get("data", {}):
@@ -175,22 +198,7 @@ def train(
     history = History(folder.metrics if folder else None)
     # Those given come before the history, which saves what they add to the metrics.
     watching = [Diagnostics(), *given.callbacks, history, EarlyWarnings(history), FreeMemory()]
-    trainer = Trainer(
-        method,
-        seed=data.seed,
-        batch_size=options.batch_size,
-        device=data.device,
-        precision=options.precision,
-        compile=options.compile,
-        callbacks=[*watching, ProgressBar()] if options.verbose else watching,
-        minutes=options.minutes,
-        spent=given.spent,
-        checkpoint=folder.checkpoint if folder else None,
-        checkpoint_every=options.checkpoint_every,
-        interruptible=folder is not None,
-        phases=() if few is None else supervised_phases(method, data.x, few, data.device),
-        settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
-    )
+    trainer = _trainer(name, method, data, plan, given, [*watching, ProgressBar()] if options.verbose else watching)
     tested = plan.facts.symmetries
     _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
     started = time.perf_counter()
@@ -211,7 +219,7 @@ def train(
         if (hashes := row_hashes(data.rows)) is not None:
             folder.write_row_hashes(hashes)
     found = method.warnings(history.rows)
-    if plan.labels is few is None and not data.groups:  # labels and groups change what are neighbors
+    if plan.labels is plan.few_labels is None and not data.groups:  # labels and groups change what are neighbors
         found += compared_with_untrained(method, initial, trainer.x, data.seed)
     for line in found:
         warn(line)

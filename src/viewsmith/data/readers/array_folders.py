@@ -1,10 +1,11 @@
 """Readers of folders of files that are a sample each: .npy files of images, recordings or vectors, and text tables of
 which each is a recording, a row for each moment."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.image_files import OPTIONS as OF_IMAGES
@@ -97,71 +98,101 @@ def read_trials(path: Path, request: DataOptions) -> FileContents:
         return read_spectra(path, request)
     files, n_train = files_of(path, TEXT_TABLES)
     if request.modality != "series":
-        try:
-            refuse_folder(path, by_ending())
-        except InputError as error:
-            if " texts, whose words" in str(error):
-                raise
-            raise InputError(
-                f"{error}; if each is a recording, a row for each moment: --modality series; a spectrum: --modality "
-                f"spectra{_joining(path, [file for file, _ in files])}"
-            ) from error
+        _refuse_other(path, [file for file, _ in files])
     train = {file for file, _ in files[:n_train]} if n_train is not None else None
     inner = any(file.parent != path for file, _ in files)  # then tables beside the folders are about the recordings
     files = [each for each in files if not (_is_about(each[0], request) or (inner and each[0].parent == path))]
     n_train = None if train is None else sum(file in train for file, _ in files)
-    recordings, channels, left, first, more = list[Recording](), list[str](), set[str](), list[str](), set[str]()
-    left_out = list((request.schema or {}).get("drop", request.drop))
-    time, in_files, kind, told = request.or_fitted("time"), None, None, False
+    first, recordings, more, told = None, list[Recording](), set[str](), False
     for file, label in files:
         frame, options = text_frame(file, request)
-        by_case = {name.strip().lower(): name for name in first}
-        if len(by_case) == len(first) and not {*first} <= {*frame.columns}:
-            frame = frame.rename(columns={name: by_case.get(name.strip().lower(), name) for name in frame.columns})
-        more |= {*frame.columns} - {*(first or frame.columns)}
-        if not recordings:
-            first = list(frame.columns)
+        if first is None:
             request = replace(request, header=options.get("header", "yes"))  # as that of the first file, which says it
-            if time is not None and time not in frame.columns:
-                hint = suggest(time, list(frame.columns), "its columns are")
-                raise InputError(f"{file} has no column {one_line(time, 60)!r}, given as time; {hint}")
-            time = time or next(iter(names_of_times(frame.columns)), None)
-            text = {name for name in frame.columns if frame[name].dtype.kind not in "biuf"}
-            left = text - {time}
-            in_files = request.or_fitted("label") if request.or_fitted("label") in frame.columns else None
-            channels = [name for name in frame.columns if name not in {*left, *left_out, time, in_files}]
-            kind = channel_column(frame, [*channels, *sorted(left - {in_files, *left_out})], time, None)
-            left, channels = left - {kind}, [name for name in channels if name != kind]
-            if time is None and len(channels) > 1 and (ordered := in_order(frame, channels)) is not None:
-                warn(
-                    f"{file}: column {ordered} is in order in all {len(frame):,} rows, as times and wave numbers are, "
-                    f"and is taken as a channel: if it is one of these, --time {quoted(one_line(ordered, 40))}"
-                )
-        if absent := [name for name in (*channels, time, kind) if name is not None and name not in frame.columns]:
+            first = _columns_of(frame, file, request)
+        frame = _with_names_of(first, frame)
+        more |= {*frame.columns} - {*first.names}
+        wanted = (*first.channels, first.time, first.kind)
+        if absent := [name for name in wanted if name is not None and name not in frame.columns]:
             raise InputError(
                 f"{path}: {name_in(path, file)} has no column {name_list(absent)}, which {name_in(path, files[0][0])} "
                 f"has: expected tables with equal columns; --drop {quoted(one_line(absent[0], 40))} leaves it out"
             )
-        columns, own = {"id": None, "groups": None, "time": time, "label": in_files}, channels
-        if kind is not None:
-            frame, own = apart(frame, channels, kind, columns)
+        columns, own = {"id": None, "groups": None, "time": first.time, "label": first.label}, first.channels
+        if first.kind is not None:
+            frame, own = apart(frame, own, first.kind, columns)
         elif not told:
-            told = warn_like_labels(frame, channels, request, str(file))
-        rate, several = rate_of(request), kind is not None
+            told = warn_like_labels(frame, own, request, str(file))
+        rate, several = rate_of(request), first.kind is not None
         (found,) = by_moments(frame, own, columns, str(file), rate, told=bool(recordings), apart=several)
-        label = found.label if in_files else label
-        recordings.append(replace(found, name=name_in(path, file), label=label))
+        recordings.append(replace(found, name=name_in(path, file), label=found.label if first.label else label))
+    if first is None:
+        raise InputError(f"{path} has tables about recordings, and no recording: expected one table for each")
     if request.schema is None:
-        of = "the columns" if kind is None else f"named by {kind},"
+        of = "the columns" if first.kind is None else f"named by {first.kind},"
         say(f"{path}: {len(recordings):,} recordings, whose channels are {of} {name_list(own)}")
-    if left:
-        warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(left))}")
+    if first.texts:
+        warn(f"{path}: columns of text are no channels, left out: {name_list(sorted(first.texts))}")
     if more:
         warn(f"{path}: columns that {name_in(path, files[0][0])} does not have are left out: {name_list(sorted(more))}")
     made = samples_of(recordings, request, str(path), n_train=n_train, folder=path)
-    kept = {"header": request.header, "time": time, "encoding": options.get("encoding")}
-    made.table["drop"] = left_out
+    kept = {"header": request.header, "time": first.time, "encoding": options.get("encoding")}
+    made.table["drop"] = first.left_out
     return replace(made, options=made.options | {name: value for name, value in kept.items() if value is not None})
+
+
+def _refuse_other(path: Path, files: list[Path]) -> None:
+    """Refuse a folder of which is not said that its tables are recordings."""
+    try:
+        refuse_folder(path, by_ending())
+    except InputError as error:
+        if " texts, whose words" in str(error):
+            raise
+        raise InputError(
+            f"{error}; if each is a recording, a row for each moment: --modality series; a spectrum: --modality "
+            f"spectra{_joining(path, files)}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of the first table of a folder are; the others have the same."""
+
+    names: list[str]
+    channels: list[str]
+    left_out: list[str]
+    texts: set[str]  # are no channels
+    time: str | None
+    label: str | None
+    kind: str | None  # names the channel of each row
+
+
+def _columns_of(frame: pd.DataFrame, file: Path, request: DataOptions) -> _Columns:
+    """What the columns of a table are."""
+    names, time, label = list(frame.columns), request.or_fitted("time"), request.or_fitted("label")
+    if time is not None and time not in names:
+        raise InputError(
+            f"{file} has no column {one_line(time, 60)!r}, given as time; {suggest(time, names, 'its columns are')}"
+        )
+    time, label = time or next(iter(names_of_times(frame.columns)), None), label if label in names else None
+    left_out = list((request.schema or {}).get("drop", request.drop))
+    texts = {name for name in names if frame[name].dtype.kind not in "biuf"} - {time}
+    channels = [name for name in names if name not in {*texts, *left_out, time, label}]
+    kind = channel_column(frame, [*channels, *sorted(texts - {label, *left_out})], time, None)
+    channels = [name for name in channels if name != kind]
+    if time is None and len(channels) > 1 and (ordered := in_order(frame, channels)) is not None:
+        warn(
+            f"{file}: column {ordered} is in order in all {len(frame):,} rows, as times and wave numbers are, "
+            f"and is taken as a channel: if it is one of these, --time {quoted(one_line(ordered, 40))}"
+        )
+    return _Columns(names, channels, left_out, texts - {kind}, time, label, kind)
+
+
+def _with_names_of(first: _Columns, frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns have the names of the first one's, from which they may differ in case and blanks."""
+    by_case = {name.strip().lower(): name for name in first.names}
+    if len(by_case) < len(first.names) or {*first.names} <= {*frame.columns}:
+        return frame
+    return frame.rename(columns={name: by_case.get(name.strip().lower(), name) for name in frame.columns})
 
 
 _PARTS = Format(  # with the name of the file of each row
