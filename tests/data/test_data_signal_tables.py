@@ -158,6 +158,12 @@ def test_moments_that_are_refused(tmp_path):
     assert "of which time=t needs recordings" in refusal(load_dataset, tmp_path / "l.csv", time="t")
 
 
+def test_a_folder_of_tables_about_recordings_without_one(tmp_path):
+    (tmp_path / "labels.csv").write_text("name,kind\na,1\nb,2\n")
+    message = refusal(load_dataset, tmp_path, modality="series", labels=tmp_path / "labels.csv", label="kind")
+    assert message.endswith("has tables about recordings, and no recording: expected one table for each")
+
+
 @pytest.mark.parametrize(
     ("rows", "labels", "sparse"),
     [("X", "Y", False), ("fea", "gnd", True), ("inputs", "y", False), ("X", "label", True)],
