@@ -30,7 +30,8 @@ from viewsmith.evaluation.baselines import scvi_latent
 from viewsmith.evaluation.protocol import evaluate_embedding
 
 SETS = ("sc_10x_pbmc", "sc_human_kidney", "sc_citeseq_cbmc", "sc_worm_neuron")
-FOLDERS = {"cells_mouse_bladder": "cell_type", "cells_pbmc_facs_10x": "facs_type"}  # 10x folders, columns of types
+#: 10x folders, and their columns of types.
+FOLDERS = {"cells_mouse_bladder": "cell_type", "cells_pbmc_facs_10x": "facs_type"}
 GENES = 2000
 ROWS, SEEDS = ("pca", "scvi", *TRAINED), 3
 PROTOCOLS = ("linear", "knn", "linear_1pct", "linear_10pct", "kmeans_accuracy", "ari")
@@ -44,7 +45,8 @@ def cells_of(name: str) -> Parts:
         with np.load(data_folder() / f"{name}.npz") as file:
             return tuple(file[f"{part}_{split}"] for split in ("train", "test") for part in "Xy")  # type: ignore
     folder = data_folder() / "instruments" / name
-    data = load_dataset(folder / "filtered_feature_bc_matrix", labels=folder / "labels.csv", label=FOLDERS[name])
+    matrix, labels = folder / "filtered_feature_bc_matrix", folder / "labels.csv"
+    data = load_dataset(matrix, labels=labels, label=FOLDERS[name])
     x, x_test = (np.asarray(rows[:]) for rows in (data.x_train, data.x_test))
     spread = x.var(0) / np.maximum(x.mean(0), 1e-9)
     genes = np.sort(np.argsort(-spread, kind="stable")[:GENES])
