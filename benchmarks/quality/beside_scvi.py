@@ -1,10 +1,10 @@
 """Cells: the neighbor recipe beside scVI and principal components, on the same genes and the same cells.
 
-Sets: four of `common.data` (log-normalized; the counts are recovered for scVI, as its baseline does) and two 10x folders
-of raw counts (a fifth for tests, 2,000 genes of the largest variance over mean in train cells). Rows: "pca" (50
-components), "scvi" (10 latent variables, its own options; test cells are encoded), "contrastive", "linear-contrast". All
-are fitted on train cells. Probes are those of `viewsmith evaluate`; clusters by Leiden of all cells, as many as types, as
-in `quality.leiden`. The extra scvi, leidenalg and umap-learn are needed:
+Sets: four of `common.data` (log-normalized; the counts are recovered for scVI, as its baseline does) and two 10x
+folders of raw counts (a fifth for tests, 2,000 genes of the largest variance over mean in train cells). Rows: "pca" (50
+components), "scvi" (10 latent variables, its own options; test cells are encoded), "contrastive", "linear-contrast",
+all fitted on train cells. Probes are those of `viewsmith evaluate`; clusters by Leiden of all cells, as many as types,
+as in `quality.leiden`. The extra scvi, leidenalg and umap-learn are needed:
 
     pip install 'viewsmith[scvi]' leidenalg umap-learn
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
@@ -36,21 +36,21 @@ GENES = 2000
 ROWS, SEEDS = ("pca", "scvi", *TRAINED), 3
 PROTOCOLS = ("linear", "knn", "linear_1pct", "linear_10pct", "kmeans_accuracy", "ari")
 
-Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Parts = tuple[np.ndarray, ...]
 
 
 def cells_of(name: str) -> Parts:
     """Train cells (n, genes), log-normalized, and their types, and those for tests."""
     if name in SETS:
         with np.load(data_folder() / f"{name}.npz") as file:
-            return tuple(file[f"{part}_{split}"] for split in ("train", "test") for part in "Xy")  # type: ignore
+            return tuple(file[f"{part}_{split}"] for split in ("train", "test") for part in "Xy")
     folder = data_folder() / "instruments" / name
     matrix, labels = folder / "filtered_feature_bc_matrix", folder / "labels.csv"
     data = load_dataset(matrix, labels=labels, label=FOLDERS[name])
     x, x_test = (np.asarray(rows[:]) for rows in (data.x_train, data.x_test))
     spread = x.var(0) / np.maximum(x.mean(0), 1e-9)
     genes = np.sort(np.argsort(-spread, kind="stable")[:GENES])
-    return x[:, genes], data.y_train, x_test[:, genes], data.y_test
+    return x[:, genes], np.asarray(data.y_train), x_test[:, genes], np.asarray(data.y_test)
 
 
 def representation(x: np.ndarray, x_test: np.ndarray, row: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,11 +82,11 @@ def work(name: str, row: str, seed: int, small: Parts | None = None) -> dict[str
 
 
 def cells(quick: bool = False) -> list[Cell]:
-    """All cells of the study; with `quick` principal components of 60 noisy rows, which need no package."""
+    """All cells of the study; with `quick` principal components of 100 noisy rows, which need no package."""
     if quick:
-        random, y = np.random.default_rng(0), np.arange(60) % 2
-        x = random.normal(size=(60, 80)).astype(np.float32) + 3 * y[:, None]
-        small = x[:40], y[:40], x[40:], y[40:]
+        random, y = np.random.default_rng(0), np.arange(100) % 2
+        x = random.normal(size=(100, 80)).astype(np.float32) + 3 * y[:, None]
+        small = x[:70], y[:70], x[70:], y[70:]
         return [Cell(SETS[0], "pca", 0, partial(work, SETS[0], "pca", 0, small))]
     return [
         Cell(name, row, seed, partial(work, name, row, seed))
