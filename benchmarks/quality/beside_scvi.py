@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
@@ -66,6 +67,7 @@ def representation(x: np.ndarray, x_test: np.ndarray, row: str, seed: int) -> tu
 
 def work(name: str, row: str, seed: int, small: Parts | None = None) -> dict[str, Any]:
     """The results of a cell of the study."""
+    torch.set_num_threads(1)  # umap-learn, which the cell before has used, gives torch all cores
     x, y, x_test, y_test = small or cells_of(name)
     started = usage()[0]
     h, h_test = representation(x, x_test, row, seed)
