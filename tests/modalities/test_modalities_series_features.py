@@ -137,6 +137,20 @@ def test_number_of_features_is_a_multiple_of_84():
     assert networks.MiniRocket(PartContext((1, 60), 1)).n_features == 84 * 23
 
 
+@pytest.mark.parametrize("channels", [1, 2, 33])
+def test_long_recordings_are_convolved_by_some_kernels_in_turn(channels, monkeypatch):
+    """Convolutions of all kernels would leave the cache, which doubled the time of 70,000 points."""
+    features = networks.MiniRocket(PartContext((channels, 300), channels), n_features=84 * 3)
+    features.fit(recordings(4, channels, 300), draw(0))
+    x = recordings(2, channels, 300, seed=1)
+    x[1, :, 200:] = torch.nan
+    at_once = features(x)
+    monkeypatch.setattr(networks, "VALUES", 84 * 300 // 4)
+    sizes = [part.numel() for _, part in networks.convolutions(x[:1], features.channels[0], 1)]
+    assert len(sizes) > 4 and max(sizes) <= networks.VALUES
+    torch.testing.assert_close(features(x), at_once)
+
+
 def slow_spectrogram(features, sound, sampling_rate, bands):
     """Log-mel spectrogram of one recording (T,), by sums of cosines."""
     points, hop = features.points, features.hop

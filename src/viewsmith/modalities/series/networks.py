@@ -7,6 +7,7 @@ and views keep them; what reads values derives the mask here.
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -165,16 +166,19 @@ class MiniRocket(Features):
         for number, (dilation, count) in enumerate(self.dilations):
             rows = torch.randint(len(x), (len(KERNELS),), generator=generator)
             drawn, counted = x[rows], known[rows]
-            # Each kernel with its recording: (84, T), in order of value, those that are not known last.
+            # Each kernel with its recording: (84, T), those that are not known last in the order of value.
             summed = (self.channels[number].cpu()[:, None] @ drawn)[:, 0]
             values = (weights()[:, None] @ shifted(summed[:, None], dilation))[:, 0]
-            values = values.masked_fill(~counted, torch.inf).sort(1).values
+            values = values.masked_fill(~counted, torch.inf)
             stop = start + count * len(KERNELS)
             last = counted.sum(1, keepdim=True) - 1
             place = quantiles[start:stop].view(len(KERNELS), count) * last
             low = place.long()
-            high = torch.minimum(low + 1, last)
-            biases = torch.lerp(values.gather(1, low), values.gather(1, high), (place - low).float())
+            places = torch.cat([low, torch.minimum(low + 1, last)], dim=1)
+            # Only these are put in order: to sort long recordings takes five times as long.
+            pairs = zip(values.numpy(), places.numpy(), strict=True)
+            ends = torch.from_numpy(np.stack([np.partition(row, np.unique(at))[at] for row, at in pairs]))
+            biases = torch.lerp(ends[:, :count], ends[:, count:], (place - low).float())
             self.biases[start:stop] = biases.flatten().to(self.biases)
             start = stop
 
@@ -183,10 +187,10 @@ class MiniRocket(Features):
         x = x if known is None else filled(x)
         found, start = [], 0
         for number, (dilation, count) in enumerate(self.dilations):
-            convolved = convolutions(x, self.channels[number], dilation)
             stop = start + count * len(KERNELS)
             biases = self.biases[start:stop].view(len(KERNELS), count)
-            found.append(fractions_above(convolved, biases, dilation, number % 2, known))
+            for some, convolved in convolutions(x, self.channels[number], dilation):
+                found.append(fractions_above(convolved, biases[some], dilation, number % 2, known))
             start = stop
         return torch.cat(found, dim=1)
 
@@ -212,14 +216,17 @@ def weights() -> Tensor:
     return found.scatter_(1, torch.tensor(KERNELS), 2.0)
 
 
-def convolutions(x: Tensor, channels: Tensor, dilation: int) -> Tensor:
-    """Convolutions of recordings (B, C, T) by each kernel, which reads its `channels`, 1 in (84, C): (B, 84, T)."""
-    kernels = weights().to(x)[:, None]
-    if x.shape[1] > MANY_CHANNELS:
-        border = TAPS // 2 * dilation
-        return F.conv1d(channels @ x, kernels, dilation=dilation, padding=border, groups=len(KERNELS))
+def convolutions(x: Tensor, channels: Tensor, dilation: int) -> Iterator[tuple[slice, Tensor]]:
+    """Convolutions of recordings (B, C, T) by each kernel, which reads its `channels`, 1 in (84, C): by all at once,
+    (B, 84, T), or of long recordings by an even number in turn, so that values stay in the cache."""
+    kernels, many, border = weights().to(x)[:, None], x.shape[1] > MANY_CHANNELS, TAPS // 2 * dilation
+    at_once = max(2, (VALUES_ON_GPU if x.is_cuda else VALUES) // x.shape[2] // 2 * 2)
     # The weights of all kernels for all taps of all channels, (84, C * 9).
-    return (channels[:, :, None] * kernels).flatten(1) @ shifted(x, dilation)
+    mixed, taps = (channels, x) if many else ((channels[:, :, None] * kernels).flatten(1), shifted(x, dilation))
+    for some in (slice(start, start + at_once) for start in range(0, len(KERNELS), at_once)):
+        read = mixed[some] @ taps
+        groups = read.shape[1]
+        yield some, F.conv1d(read, kernels[some], dilation=dilation, padding=border, groups=groups) if many else read
 
 
 def shifted(x: Tensor, dilation: int) -> Tensor:
