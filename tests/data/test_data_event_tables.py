@@ -142,7 +142,7 @@ def test_a_data_set_of_bids(tmp_path, capsys):
         noted = [EdfAnnotation(1.0, 1.0, "blink")]
         Edf([EdfSignal(rng.normal(size=800), 100, label="Cz")], annotations=noted).write(folder / f"{name}_eeg.edf")
         (folder / f"{name}_channels.tsv").write_text("name\ttype\nCz\tEEG\n")
-        (folder / f"{name}_events.tsv").write_text("onset\tduration\ttrial_type\n1.5\t0\tgo\n4\t0\tstop\n")
+        (folder / f"{name}_events.tsv").write_text("onset\tduration\ttrial_type\n1.5\t0\tgo\n4\tn/a\tstop\n")
     people = "".join(f"sub-{i:02d}\t{40 + i}\t{('patient', 'control')[i % 2]}\n" for i in range(7))
     (tmp_path / "participants.tsv").write_text("participant_id\tage\tgroup\n" + people)
     assert load_dataset(tmp_path, length="2s").y is None
@@ -151,7 +151,9 @@ def test_a_data_set_of_bids(tmp_path, capsys):
     assert data.y.tolist() == (["patient"] * 4 + ["control"] * 4) * 3 and len(set(data.groups)) == 6
     data = load_dataset(tmp_path, length="2s", label="trial_type", **groups)
     assert data.y.tolist() == ["go", "stop"] * 6 and data.row_names[0].endswith("@1.5 s")
-    assert "12 events of 6 recordings" in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert "12 events of 6 recordings" in " ".join(said) and len(set(said[-3:])) == 3
+    assert "labels are not given" not in said[-1]
     assert "'colour'" in refusal(load_dataset, tmp_path, length="2s", label="colour")
 
 

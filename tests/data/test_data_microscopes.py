@@ -288,4 +288,11 @@ def test_an_mrc_file_of_one_image_or_of_none(tmp_path: Path) -> None:
         pass
     assert "has numbers complex64 of shape (40, 50), expected an image" in refusal(load_dataset, tmp_path / "b.mrc")
     (tmp_path / "b.mrc").write_bytes((tmp_path / "a.mrc").read_bytes()[:4000])
-    assert "cannot read" in refusal(load_dataset, tmp_path / "b.mrc", tile=10)
+    assert "it ends before its pixels do" in refusal(load_dataset, tmp_path / "b.mrc", tile=10)
+    content = bytearray((tmp_path / "a.mrc").read_bytes())
+    content[15] = 101  # the last byte of the mode
+    (tmp_path / "b.mrc").write_bytes(content)
+    assert "mode 101 is not read" in refusal(load_dataset, tmp_path / "b.mrc", tile=10)
+    assert refusal(load_dataset, tmp_path / "a.mrc::1", tile=10).endswith(
+        "no images by name; give " + str(tmp_path / "a.mrc")
+    )

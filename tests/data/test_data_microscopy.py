@@ -212,7 +212,24 @@ def test_the_data_bar_of_an_electron_microscope_is_left_out(tmp_path, capsys):
         tifffile.imwrite(
             tmp_path / "set" / f"{i}.tif", x.astype("uint8"), metadata=None, extratags=[(34682, 2, None, FEI, True)]
         )
+    whole = x[:40].astype("uint8")
+    tifffile.imwrite(tmp_path / "set" / "0.tif", whole, metadata=None, extratags=[(34682, 2, None, FEI, True)])
     assert load_dataset(tmp_path / "set").x.shape == (2, 40, 40, 1)
+    assert "left out of 1.tif: the data bar, 5 rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "header"),
+    [
+        (34682, FEI.replace("2e-09", "?")),
+        (34682, FEI.replace("=40", "=?")),
+        (34682, FEI.replace("=40", "=20")),  # of an image that was made larger
+        (34118, "0\r\n0\r\n0\r\nAP_IMAGE_PIXEL_SIZE\r\nImage Pixel Size = 5,0 nm\r\n"),
+    ],
+)
+def test_headers_of_electron_microscopes_that_are_odd_are_no_obstacle(tmp_path, code, header):
+    tifffile.imwrite(tmp_path / "a.tif", planes(40, 40), metadata=None, extratags=[(code, 2, None, header, True)])
+    assert load_dataset(tmp_path / "a.tif", tile=20, overlap=0).x.shape == (4, 20, 20, 1)
 
 
 def test_images_of_several_sizes_in_a_file_are_read_by_number(put, tmp_path, capsys):

@@ -449,6 +449,17 @@ def test_annotations_without_duration_are_events(tmp_path, capsys):
     assert "give a shorter length" in refusal(load_dataset, tmp_path / "a.edf", length="19.5s", label="annotations")
 
 
+def test_annotations_may_have_no_field_of_duration(tmp_path, capsys):
+    """EDF+ allows to leave it out; several may be at one time. A recording without any event is told."""
+    noted = [EdfAnnotation(2.0 * i + 1, None, "ab"[i % 2]) for i in range(8)]
+    noted += [EdfAnnotation(1.0, 5.0, "rest"), EdfAnnotation(1.0, None, "b")]
+    for name, own in (("r.edf", noted), ("s.edf", [])):
+        Edf([EdfSignal(rng.normal(size=2000), 100, label="C3")], annotations=own).write(tmp_path / name)
+    data = load_dataset(tmp_path, length="1s", label="annotations")
+    assert data.y.tolist() == ["a", "b"] + ["b", "a"] * 3 + ["b"]
+    assert "after each of 9; 1 recording without any is left out" in capsys.readouterr().err
+
+
 def test_annotations_of_other_programs(tmp_path):
     names, first, last = np.array(["d/a.wav", "d/a.wav", "b"]), np.array([500, 100, 7]), np.array([600, 180, 9])
     write_annotations(tmp_path / "out", names, first, last, ["kind 1 (2.0)", "kind 0 (3.1)", "kind 0 (9.0)"], 100.0)

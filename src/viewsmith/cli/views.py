@@ -164,14 +164,14 @@ def views_table(
     from viewsmith.workflows.views_table import ViewRow, ViewsTable
     from viewsmith.workflows.views_table import views_table as judged
 
-    said = set[str]()
+    said = set[tuple[str, str]]()
 
     def each(table: ViewsTable, row: ViewRow) -> None:
         if len(table) == 1:
             echo(_line(table.header()))
-        if not row.note or row.note not in said:  # one reason is that of all strengths of a view
+        if not row.note or (row.view, row.note) not in said:  # one reason is that of all strengths of a view
             echo(_line(table.cells_of(row)))
-        said.add(row.note)
+        said.add((row.view, row.note))
 
     shown = judged(
         dataset.x_train,

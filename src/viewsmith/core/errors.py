@@ -178,7 +178,7 @@ def say(line: str) -> None:
 @contextlib.contextmanager
 def lines_once() -> Iterator[None]:
     """Within the context, `say` does not repeat a line: several trainings on the same data say the same of them."""
-    token = _SAID.set(set())
+    token = _SAID.set(set() if (said := _SAID.get()) is None else said)
     try:
         yield
     finally:

@@ -129,7 +129,7 @@ def _events(table: Any, label: str, file: Path) -> tuple[np.ndarray, np.ndarray,
     if (end := _column(table, END)) is not None:
         ends = table[end[0]].to_numpy(np.float64) * end[1]
     elif (lasting := _column(table, LASTING)) is not None:
-        ends = starts + table[lasting[0]].to_numpy(np.float64) * lasting[1]
+        ends = starts + table[lasting[0]].fillna(0).to_numpy(np.float64) * lasting[1]  # n/a: no duration
     else:
         ends = np.full(len(starts), np.nan)
     if (ends < starts).any():

@@ -182,6 +182,8 @@ def opening(path: Path, kind: str) -> Iterator[None]:
         with reading(str(path), kind):
             yield
     except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError) and file_of(path)[1]:
+            raise InputError(f"{path}: files of this format have no images by name; give {file_of(path)[0]}") from error
         cause = str(error.__cause__)
         # For some codecs tifffile falls back on modules of later versions of Python.
         if "imagecodecs" in cause or isinstance(error.__cause__, ImportError):
@@ -278,7 +280,9 @@ class Stack:
         kept += f", others of {name_list(further, 4)}" if further else ""
         sizes = [f"--level {i}: {size_of(each.sides)}" for i, each in enumerate(first.smaller, first.level + 1)]
         smaller = f"; smaller ones: {name_list(sizes, 8)}" if sizes else ""
-        left_out = f"; left out: {first.left_out}" if first.left_out else ""
+        lost = next((file for file in self.files if file.left_out), first)
+        of = "" if lost is first else f" of {lost.path.name}"
+        left_out = f"; left out{of}: {lost.left_out}" if lost.left_out else ""
         return (
             f"{source_name}: {pluralize(len(self.files), 'file')} {first.described()}{kept}: "
             f"{pluralize(self.count, 'image')} of {pluralize(channels, 'channel')}{named}{each}{smaller}{left_out}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
+from viewsmith.core.errors import InputError, lines_once, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
 from viewsmith.data.event_tables import ANNOTATIONS, events_of, is_of_bids
@@ -80,6 +80,11 @@ class Recording:
     #: Begin and end in seconds, or in points without a rate, and a text; without an end it lasts until the next one.
     annotations: Sequence[tuple[float, float | None, str]] = ()
 
+    @property
+    def in_turn(self) -> list[tuple[float, float | None, str]]:
+        """The annotations in the order in which they begin."""
+        return sorted(self.annotations, key=lambda note: note[0])
+
     def time(self, points: float) -> str:
         """A number of points as time: in seconds if the rate is known."""
         return f"{int(points):,} points" if self.rate is None else f"{points / self.rate:.6g} s"
@@ -114,6 +119,7 @@ class WindowRows(RowSource):
         return padded(cut, self.points) if cut else np.empty((0, *self.shape[1:]), np.float32)
 
 
+@lines_once()
 def samples_of(
     recordings: Sequence[Recording],
     request: DataOptions,
@@ -165,7 +171,12 @@ def samples_of(
                 f"{source_name}: recording {one_line(name, 40)!r} has several values of {request.or_fitted('label')}: "
                 "--length cuts windows, which have the label at their center"
             )
-        groups = labels_of_recordings(recordings, replace(request, label=None, schema=None), source_name, folder)[1]
+        groups = labels_of_recordings(
+            recordings,
+            replace(request, label=None, schema={"groups": request.or_fitted("groups")}),
+            source_name,
+            folder,
+        )[1]
         y_of: np.ndarray | None = noted
     else:
         y, groups = labels_of_recordings(recordings, request, source_name, folder)
@@ -216,7 +227,7 @@ def _events(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Windows from each event on, if most annotations have no duration, as triggers and stimuli have: of each the
     number of its recording, its first point and its text; None for others."""
-    notes = [(i, *note) for i, each in enumerate(recordings) for note in sorted(each.annotations)]
+    notes = [(i, *note) for i, each in enumerate(recordings) for note in each.in_turn]
     found = [(i, round(begin * (recordings[i].rate or 1)), text) for i, begin, end, text in notes if end == begin]
     if 2 * len(found) <= len(notes):
         return None
@@ -229,6 +240,10 @@ def _events(
         )
     cut = len(found) - len(whole)
     rest = f"; {cut:,} too close to the end {'is' if cut == 1 else 'are'} left out" if cut else ""
+    without = len(recordings) - len({i for i, *_ in whole})
+    rest += (
+        f"; {pluralize(without, 'recording')} without any {'is' if without == 1 else 'are'} left out" if without else ""
+    )
     say(
         f"{source_name}: annotations without duration are events: the samples are the {length} after each of "
         f"{len(whole):,}{rest}"
@@ -247,7 +262,7 @@ def _annotated(recordings: Sequence[Recording], of: np.ndarray, centers: np.ndar
         if of_column and not each.annotations and each.label is not None and each.label == each.label:  # not NaN
             found[of == i] = str(each.label)
             continue
-        notes = sorted(each.annotations, key=lambda note: note[0])
+        notes = each.in_turn
         begins = np.array([begin for begin, *_ in notes])
         for window in np.flatnonzero(of == i):
             second = centers[window] / (each.rate or 1)

@@ -24,6 +24,7 @@ from viewsmith.data.tiles import image_reader
 
 #: Wavelengths, emitted and excited, have these letters in liffile; they are channels.
 WAVELENGTHS = "\N{GREEK SMALL LETTER LAMDA}\N{GREEK CAPITAL LETTER LAMDA}"
+MRC_MODES = (0, 1, 2, 4, 6, 12)  # kinds of numbers; the others pack several
 SCENES = "P"  # the letter of their axis, positions; of CZI files, I counts illuminations
 LARGE = 2048  # pixels of a side of a scene above which its smaller resolutions are offered, too
 #: By Zeiss's names, of one value and of three colors.
@@ -231,7 +232,8 @@ def mrc_file(path: Path) -> ImageFile:
         with read(path, permissive=True) as file:
             x, spacing = file.data, file.voxel_size
             if x is None:
-                raise ValueError("its header says no kind of numbers that is known")
+                known = int(file.header.mode) in MRC_MODES
+                raise ValueError("it ends before its pixels do" if known else f"mode {file.header.mode} is not read")
             shape, stored, start = x.shape, x.dtype, 1024 + int(file.header.nsymbt)
             sides = [float(each) for each in (spacing.x, spacing.y)]
     if stored.kind == "c" or not 2 <= len(shape) <= 4:

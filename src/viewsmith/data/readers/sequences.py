@@ -75,11 +75,11 @@ def read_sequences(
     return FileContents(rows, y, table=table, options={"sequences": column}, modality=alphabet.name)
 
 
-_FILLED = Format(
+_COMPLETE = Format(
     "",
     "import pandas as pd; x = pd.read_csv({path}, sep=None, engine='python'); "
     "x.dropna(subset=[{key}]).to_csv({out}, index=False)",
-    suffix="_filled.csv",
+    suffix="_complete.csv",
 )
 
 
@@ -87,7 +87,7 @@ def _without_gaps(source_name: str, column: str) -> str:
     """What to do with rows without a sequence, of a text table the line that leaves them out."""
     if extension_of(Path(source_name)) not in TEXT_TABLES:
         return "leave that row out"
-    return command(Path(source_name), _FILLED, quoted_path(column))
+    return command(Path(source_name), _COMPLETE, quoted_path(column))
 
 
 def _columns(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> list[str]:

@@ -211,9 +211,7 @@ def _edf(
     x = SignalFile(shape, partial(_edf_points, signals, rates[0]))
     noted_in = [found, *map(read, notes.get(file, ()))] if noted else []
     annotations = [
-        (each.onset, None if each.duration is None else each.onset + each.duration, each.text)
-        for part in noted_in
-        for each in part.annotations
+        (each.onset, each.onset + (each.duration or 0), each.text) for part in noted_in for each in part.annotations
     ]
     return Recording(x, "", rates[0], [signal.label for signal in signals], annotations=annotations)
 

@@ -73,7 +73,8 @@ def tiff_file(path: Path) -> ImageFile:
             letter = "P" if file.ome_metadata else "I"  # positions; plain pages may be channels
             axes, shape = letter + axes, (len(series), *shape)
         rows = (file.fei_metadata or {}).get("Image", {}).get("ResolutionY") if file.is_fei else None
-        bar = shape[0] - int(rows or shape[0]) if axes == "YX" else 0
+        bar = shape[0] - rows if axes == "YX" and isinstance(rows, int) else 0
+        bar = bar if bar < shape[0] / 4 else 0  # else the image was made larger
         if bar > 0:  # below the image of an electron microscope
             shape, left_out = (shape[0] - bar, shape[1]), f"the data bar, {bar} rows"
         dtype = np.dtype(first.dtype).newbyteorder("=")
@@ -129,13 +130,14 @@ def _of_imagej(file: Any) -> float | None:
 
 def _of_electrons(file: Any) -> float | None:
     """Side of a pixel in micrometers of a scanning electron microscope, as FEI (in meters) and Zeiss write it."""
-    if file.is_fei:
-        scan = (file.fei_metadata or {}).get("Scan", {})
-        sides = scan.get("PixelWidth"), scan.get("PixelHeight")
-        return 1e6 * float(sides[0]) if sides[0] and sides[0] == sides[1] else None
-    if file.is_sem:
-        _, side, unit = ((file.sem_metadata or {}).get("ap_image_pixel_size") or ("", 0, ""))[:3]
-        return float(side) * MICROMETERS.get(unit.replace("\N{MICRO SIGN}", "u"), 0) or None
+    with contextlib.suppress(ValueError, TypeError):  # of a header that is not as theirs
+        if file.is_fei:
+            scan = (file.fei_metadata or {}).get("Scan", {})
+            sides = scan.get("PixelWidth"), scan.get("PixelHeight")
+            return 1e6 * float(sides[0]) if sides[0] and sides[0] == sides[1] else None
+        if file.is_sem:
+            _, side, unit = ((file.sem_metadata or {}).get("ap_image_pixel_size") or ("", 0, ""))[:3]
+            return float(side) * MICROMETERS.get(unit.replace("\N{MICRO SIGN}", "u"), 0) or None
     return None
 
 
