@@ -158,6 +158,15 @@ def test_moments_that_are_refused(tmp_path):
     assert "of which time=t needs recordings" in refusal(load_dataset, tmp_path / "l.csv", time="t")
 
 
+def test_labels_in_the_tables_of_a_folder_are_told_as_such(tmp_path, recwarn):
+    for i in range(12):
+        rows = "".join(f"{j},{rng.normal():.3f},{'uv'[i % 2]}\n" for j in range(20))
+        (tmp_path / f"{i}.csv").write_text("t,x,kind\n" + rows)
+    assert set(load_dataset(tmp_path, modality="series", label="kind").y) == {"u", "v"}
+    assert not [str(each.message) for each in recwarn]
+    assert "0.csv has no column of numbers" in refusal(load_dataset, tmp_path, modality="series", drop=["x"])
+
+
 def test_a_folder_of_tables_about_recordings_without_one(tmp_path):
     (tmp_path / "labels.csv").write_text("name,kind\na,1\nb,2\n")
     message = refusal(load_dataset, tmp_path, modality="series", labels=tmp_path / "labels.csv", label="kind")

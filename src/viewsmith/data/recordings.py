@@ -551,9 +551,16 @@ def labels_of_recordings(
         say(f"{source_name}: labels are {own}; others are in {table.attrs['file']}: --label {columns}")
     if label is not None and not (request.few_labels and label == "y") and (y is None or table is not None):
         y = column_of(table, "label", request, source_name)
-    elif label is not None and request.schema is None and folder is not None and not request.few_labels:
+    elif (
+        label is not None and request.schema is None and not request.few_labels and all(map(_in_its_folder, recordings))
+    ):
         warn(f"{source_name}: no table has a column {one_line(label, 40)!r}: labels are the names of folders")
     return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", request, source_name)
+
+
+def _in_its_folder(recording: Recording) -> bool:
+    """Whether the label of a recording is the name of its folder."""
+    return f"/{recording.label}/" in f"/{recording.name}"
 
 
 #: A folder of spoken words that has no word (speech commands), and lists of test files, by their names in the folder.

@@ -179,12 +179,14 @@ def _columns_of(frame: pd.DataFrame, file: Path, request: DataOptions) -> _Colum
     channels = [name for name in names if name not in {*texts, *left_out, time, label}]
     kind = channel_column(frame, [*channels, *sorted(texts - {label, *left_out})], time, None)
     channels = [name for name in channels if name != kind]
+    if not channels:
+        raise InputError(f"{file} has no column of numbers, expected some: each is a channel of the recording")
     if time is None and len(channels) > 1 and (ordered := in_order(frame, channels)) is not None:
         warn(
             f"{file}: column {ordered} is in order in all {len(frame):,} rows, as times and wave numbers are, "
             f"and is taken as a channel: if it is one of these, --time {quoted(one_line(ordered, 40))}"
         )
-    return _Columns(names, channels, left_out, texts - {kind}, time, label, kind)
+    return _Columns(names, channels, left_out, texts - {kind, label}, time, label, kind)
 
 
 def _with_names_of(first: _Columns, frame: pd.DataFrame) -> pd.DataFrame:
