@@ -419,3 +419,18 @@ def test_the_last_of_equal_steps_is_not_after_the_end(tmp_path):
     options = {"modality": "series", "time": "t", "recording": "of", "label": "kind", "rate": 0.7, "few_labels": True}
     data = load_dataset(tmp_path / "t.csv", **options, length="8")
     assert data.x.shape == (3, 1, 8) and data.y.tolist() == ["u"] * 3
+
+
+def test_times_that_are_not_named_as_times_are_told(tmp_path):
+    """A table of an accelerometer (AX3) without names of columns: dates were left out, and seconds were a channel."""
+    x = rng.normal(size=(300, 3)).round(4)
+    seconds = 1577872800.01 + np.arange(300) / 50
+    dates = pd.to_datetime(seconds, unit="s").strftime("%Y-%m-%d %H:%M:%S.%f")
+    for name, times in (("u.csv", seconds.round(2)), ("d.csv", dates)):
+        frame = pd.DataFrame(x)
+        frame.insert(0, "at", times)
+        frame.to_csv(tmp_path / name, index=False, header=False)
+        with pytest.warns(UserWarning, match="column 0 has the times of rows.* --time 0 takes them"):
+            load_dataset(tmp_path / name, modality="series", length=50)
+        data = load_dataset(tmp_path / name, modality="series", length=50, time="0")
+        assert data.x.shape == (6, 3, 50) and data.schema["signal"]["rate"] == pytest.approx(50, rel=0.01)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, name_list, one_line, say, suggest, warn
+from viewsmith.core.errors import InputError, name_list, one_line, quoted, say, suggest, warn
 from viewsmith.data.layouts import channel_column, refuse_table_of_recordings, warn_like_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
@@ -71,6 +71,11 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
             say(f"{source_name}: {kind} names channels, {name_list(others)}")
         if text:
             warn(f"{source_name}: columns of text are no channels, left out: {name_list(text)}")
+        if time is None and request.schema is None and (moment := _moment_of(frame, others)) is not None:
+            warn(
+                f"{source_name}: column {one_line(moment, 40)} has the times of rows, which are not used as such: "
+                f"--time {quoted(one_line(moment, 40))} takes them"
+            )
         channels = [column for column in others if column not in text]
         if not channels:
             raise InputError(
@@ -127,6 +132,18 @@ def apart(frame: pd.DataFrame, values: list[str], kind: str, options: dict[str, 
 def rate_of(request: DataOptions) -> float | None:
     """The rate that is given, or that of the data of a run."""
     return request.rate or (request.schema or {}).get("signal", {}).get("rate")
+
+
+def _moment_of(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
+    """The first of some columns that has dates, or rising seconds since 1970, or parts of seconds."""
+    for name in names:
+        column = frame[name]
+        if column.dtype.kind in "iuf":
+            if in_order(frame, [name]) and column.iloc[0] >= SINCE_1970[0][0]:
+                return name
+        elif column.dtype.kind == "M" or (column.notna().all() and roles.date_format(column) is not None):
+            return name
+    return None
 
 
 def in_order(frame: pd.DataFrame, columns: Sequence[str]) -> str | None:
