@@ -390,6 +390,12 @@ def test_annotations_are_labels_of_windows(tmp_path, capsys):
     one = ["stage W"] * 2 + ["stage 1"] * 2 + ["none"] * 2  # the last stage ends after 5 s
     assert data.x.shape == (12, 1, 100) and data.y.tolist() == one * 2 and len(set(data.groups)) == 2
     assert load_dataset(nights / "SC4001E0-PSG.edf", schema=data.schema).x.shape == (6, 1, 100)
+    Edf([signal], annotations=stages).write(tmp_path / "one.edf")
+    load_dataset(tmp_path / "one.edf", length="10s")
+    told = "one.edf has annotations, stage 1, stage 2, stage W: --label annotations makes them the labels"
+    assert told in capsys.readouterr().err
+    load_dataset(tmp_path / "one.edf", length="2s", label="annotations")
+    assert "makes them" not in capsys.readouterr().err
     wfdb.wrsamp("r", 10, ["mV"], ["I"], rng.normal(size=(600, 1)), fmt=["16"], write_dir=str(tmp_path))
     wfdb.wrann("r", "atr", np.array([0, 300]), ["+", "+"], aux_note=["(N", "(AFIB"], fs=10, write_dir=str(tmp_path))
     assert load_dataset(tmp_path / "r.hea", length="10s", label="annotations").y.tolist() == ["N"] * 3 + ["AFIB"] * 3

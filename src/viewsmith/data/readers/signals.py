@@ -129,7 +129,8 @@ def read_edf(path: Path, request: DataOptions) -> FileContents:
     wanted = request.channels or (request.schema or {}).get("signal", {}).get("channels")
     noted = request.or_fitted("label") == ANNOTATIONS
     notes = {} if path.is_file() else _notes(path, request)
-    header = partial(_edf, wanted=wanted, notes=notes, noted=noted, told=set())
+    told = set() if request.schema is None and request.label is None else {ANNOTATIONS}
+    header = partial(_edf, wanted=wanted, notes=notes, noted=noted, told=told)
     return _samples(path, request, EDF, "an EDF or BDF file", header, parts=lambda file: notes.get(file, ()))
 
 
@@ -213,6 +214,9 @@ def _edf(
     annotations = [
         (each.onset, each.onset + (each.duration or 0), each.text) for part in noted_in for each in part.annotations
     ]
+    if ANNOTATIONS not in told and len(kinds := sorted({each.text for each in found.annotations})) > 1:
+        told.add(ANNOTATIONS)
+        say(f"{file} has annotations, {name_list(kinds, 3)}: --label annotations makes them the labels")
     return Recording(x, "", rates[0], [signal.label for signal in signals], annotations=annotations)
 
 
