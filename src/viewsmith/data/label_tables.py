@@ -55,6 +55,9 @@ def find_table(names: Sequence[str], request: DataOptions, folder: Path | None, 
     """As `table_of_names`; None also where the given table has no row for each name. `repeated`: a table that is given,
     or alone has the label, may have several rows of a name, with equal labels."""
     found_there = list(tables(request, folder))
+    if folder is not None and request.labels is None:  # no table that is a sample is about the others
+        known = set(names)
+        found_there = [each for each in found_there if each[0].relative_to(folder).as_posix() not in known]
     named = [request.or_fitted(option) for option in ("label", "groups")]
     # Of several tables with the names, the one with the columns that are asked for.
     found_there.sort(key=lambda found: -sum(name in found[1].columns for name in named if name is not None))
