@@ -7,7 +7,7 @@ import scipy.io
 
 from refusals import refusal
 from viewsmith.core.rows import RowSource
-from viewsmith.data import load_dataset, recordings
+from viewsmith.data import load_dataset, recording_files
 
 rng = np.random.default_rng(0)
 
@@ -24,7 +24,7 @@ def test_arrays_are_cut_by_a_length(tmp_path, monkeypatch, capsys, form):
     else:
         np.save(path, x)
     if form == "mapped":
-        monkeypatch.setattr(recordings, "IN_MEMORY", 0)
+        monkeypatch.setattr(recording_files, "IN_MEMORY", 0)
     rate = {"rate": 100} if path.suffix == ".npy" else {}
     data = load_dataset(path, length="2s", step="1s", channels=["0", "2"], **rate)
     assert "is one recording of 3 channels and 1,050 points" in capsys.readouterr().err

@@ -343,7 +343,7 @@ def test_recordings_that_stay_in_their_files(tmp_path, monkeypatch):
         np.testing.assert_array_equal(disk.x[index], memory.x[index])
         assert disk.schema == memory.schema and np.array_equal(disk.windows.starts, memory.windows.starts)
         np.testing.assert_array_equal(np.concatenate(list(disk.x.blocks())), memory.x)
-    monkeypatch.setattr("viewsmith.data.recordings.IN_MEMORY", 1000)
+    monkeypatch.setattr("viewsmith.data.recording_files.IN_MEMORY", 1000)
     assert isinstance(load_dataset(tmp_path / "x.edf", length="2s").x, RowSource)
     with pytest.warns(UserWarning, match="resampled"):  # which needs all points
         assert isinstance(load_dataset(tmp_path / "x.edf", length="2s", rate=50).x, np.ndarray)

@@ -19,7 +19,8 @@ from viewsmith.data.readers.moments import apart, by_moments, in_order, rate_of
 from viewsmith.data.readers.spectra import read_spectra
 from viewsmith.data.readers.text_tables import text_frame
 from viewsmith.data.reading import FileContents, by_ending, reader, reading
-from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of, stay_on_disk
+from viewsmith.data.recording_files import files_of, name_in, stay_on_disk
+from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.data.text_lines import is_numeral, lines_of_text
 from viewsmith.data.unread import Format, command, refuse_folder
 

@@ -20,7 +20,8 @@ from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_ti
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.readers.spectra import AXIS_ARRAY, spectra_of_arrays
 from viewsmith.data.reading import FileContents, reader, reading
-from viewsmith.data.recordings import OPTIONS, Recording, samples_of, stay_on_disk
+from viewsmith.data.recording_files import stay_on_disk
+from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.data.tiles import read_file
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array

@@ -8,7 +8,8 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.array_recordings import has_time, rate_of, recording_of
 from viewsmith.data.readers.arrays import OTHERS
 from viewsmith.data.reading import FileContents, reader
-from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of
+from viewsmith.data.recording_files import files_of, name_in
+from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.data.unread import refuse_folder
 
 

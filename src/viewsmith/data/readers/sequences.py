@@ -21,7 +21,7 @@ from viewsmith.data.label_tables import column_of, rows_of_names, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES, extension_of
 from viewsmith.data.reading import FileContents, open_text, reader, reading
-from viewsmith.data.recordings import files_of
+from viewsmith.data.recording_files import files_of
 from viewsmith.data.unread import Format, command, hidden_letters, letters_way, named, quoted_path, sentence
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of

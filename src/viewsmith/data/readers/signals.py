@@ -16,16 +16,8 @@ from viewsmith.core.errors import InputError, name_list, one_line, pluralize, qu
 from viewsmith.data.event_tables import ANNOTATIONS
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reader, reading
-from viewsmith.data.recordings import (
-    OPTIONS,
-    Recording,
-    SignalFile,
-    channel_place,
-    files_of,
-    name_in,
-    samples_of,
-    stay_on_disk,
-)
+from viewsmith.data.recording_files import files_of, name_in, stay_on_disk
+from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, channel_place, samples_of
 from viewsmith.data.unread import command, named
 
 of_signals = partial(reader, modality="series", options=OPTIONS, extra="signals")

@@ -18,7 +18,8 @@ from viewsmith.data.layouts import refuse_matrices
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TEXT_TABLES
 from viewsmith.data.reading import FileContents, open_text, reader, reading
-from viewsmith.data.recordings import Recording, files_of, labels_of_recordings, name_in
+from viewsmith.data.recording_files import files_of, name_in
+from viewsmith.data.recordings import Recording, labels_of_recordings
 from viewsmith.modalities.frames import check_no_text, in_order, named_points, unit_of
 from viewsmith.modalities.series.modality import SHORTEST
 from viewsmith.modalities.spectra.modality import at_points, equal_axes

@@ -5,7 +5,7 @@ import logging
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,39 +43,16 @@ def tiff_file(path: Path) -> ImageFile:
         raise InputError(sentence(path, named("stockholm")))
     with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(name) as file:
         every, _ = file.series, len(file.pages)
-        titles = [each.name if [of.name for of in every].count(each.name) < 2 else "" for each in every]
-        titles = [each or str(i) for i, each in enumerate(titles)]
-        number = max(range(len(every)), key=lambda i: every[i].size)
-        # Of a slide the scanner keeps pictures of its label and of the whole beside it.
-        scanned = every[number].is_pyramidal or every[number].name == "Baseline"
-        if scanned and not wanted and len({each.shape for each in every}) > 1:
-            rest = [f"{name} ({' x '.join(map(str, each.shape))})" for name, each in zip(titles, every, strict=True)]
-            taken, left_out = [number], name_list([each for i, each in enumerate(rest) if i != number])
-        else:
-            sizes = [dict(zip(each.axes, each.shape, strict=True)) for each in every]
-            kinds = [((of.get("Y", 1), of.get("X", 1)), *of.items(), every[i].dtype) for i, of in enumerate(sizes)]
-            taken, left_out = chosen(path, kinds, titles)
-        series, number, side = [every[i] for i in taken], taken[0], None
+        taken, left_out, scanned = _taken(path, every, wanted)
+        series, number = [every[i] for i in taken], taken[0]
         first = series[0]
-        names: list[str] = []
-        if file.ome_metadata:
-            names, side = _ome(file.ome_metadata)
-        elif file.imagej_metadata:
-            labels = file.imagej_metadata.get("Labels") or []
-            names = [str(label) for label in labels]
-            side = _of_imagej(file)
-        elif scanned:
-            side = _of_scanner(first.keyframe)
-        else:
-            side = _of_electrons(file)
+        names, side = _names_and_side(file, first.keyframe, scanned)
         axes, shape = str(first.axes), tuple(map(int, first.shape))
         if len(series) > 1:  # images of one shape that no axis joins
             letter = "P" if file.ome_metadata else "I"  # positions; plain pages may be channels
             axes, shape = letter + axes, (len(series), *shape)
-        rows = (file.fei_metadata or {}).get("Image", {}).get("ResolutionY") if file.is_fei else None
-        bar = shape[0] - rows if axes == "YX" and isinstance(rows, int) else 0
-        bar = bar if bar < shape[0] / 4 else 0  # else the image was made larger
-        if bar > 0:  # below the image of an electron microscope
+        bar = _rows_of_bar(file, axes, shape)
+        if bar > 0:
             shape, left_out = (shape[0] - bar, shape[1]), f"the data bar, {bar} rows"
         dtype = np.dtype(first.dtype).newbyteorder("=")
         transform, empty = _map_of(first.keyframe)
@@ -111,6 +88,38 @@ def tiff_file(path: Path) -> ImageFile:
         found = replace(found, opened=opened, smaller=tuple(smaller[1:]))
     channels = math.prod(size for size, letter in zip(shape, axes, strict=True) if letter in CHANNELS)
     return replace(found, names=tuple(names)) if len(names) == channels else found
+
+
+def _taken(path: Path, every: Sequence[Any], wanted: str) -> tuple[list[int], str, bool]:
+    """Which of the series of a file are the image, or images, what is left out, and whether it is of a scanner."""
+    titles = [each.name if [of.name for of in every].count(each.name) < 2 else "" for each in every]
+    titles = [each or str(i) for i, each in enumerate(titles)]
+    number = max(range(len(every)), key=lambda i: every[i].size)
+    # Of a slide the scanner keeps pictures of its label and of the whole beside it.
+    scanned = every[number].is_pyramidal or every[number].name == "Baseline"
+    if scanned and not wanted and len({each.shape for each in every}) > 1:
+        rest = [f"{name} ({' x '.join(map(str, each.shape))})" for name, each in zip(titles, every, strict=True)]
+        return [number], name_list([each for i, each in enumerate(rest) if i != number]), scanned
+    sizes = [dict(zip(each.axes, each.shape, strict=True)) for each in every]
+    kinds = [((of.get("Y", 1), of.get("X", 1)), *of.items(), every[i].dtype) for i, of in enumerate(sizes)]
+    taken, left_out = chosen(path, kinds, titles)
+    return taken, left_out, scanned
+
+
+def _names_and_side(file: Any, page: Any, scanned: bool) -> tuple[list[str], float | None]:
+    """Names of channels, and the side of a pixel in micrometers, as the program that wrote the file says them."""
+    if file.ome_metadata:
+        return _ome(file.ome_metadata)
+    if file.imagej_metadata:
+        return [str(label) for label in file.imagej_metadata.get("Labels") or []], _of_imagej(file)
+    return [], _of_scanner(page) if scanned else _of_electrons(file)
+
+
+def _rows_of_bar(file: Any, axes: str, shape: tuple[int, ...]) -> int:
+    """Rows of the data bar below an image of an electron microscope of FEI."""
+    rows = (file.fei_metadata or {}).get("Image", {}).get("ResolutionY") if file.is_fei else None
+    bar = shape[0] - rows if axes == "YX" and isinstance(rows, int) else 0
+    return bar if bar < shape[0] / 4 else 0  # else the image was made larger
 
 
 def _of_scanner(page: Any) -> float | None:
