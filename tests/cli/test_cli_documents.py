@@ -215,6 +215,18 @@ def write_recordings(rng):
         Edf([signal]).write(f"sleep-edf/{name}0-PSG.edf")
         stages = [EdfAnnotation(30.0 * i, 30.0, f"Sleep stage {'W1'[i % 2]}") for i in range(40)]
         Edf([], annotations=stages).write(f"sleep-edf/{name}C-Hypnogram.edf")
+    stimuli = [EdfAnnotation(1.5 * i, 0.0, ("standard", "target")[i % 2]) for i in range(70)]
+    Edf([EdfSignal(rng.normal(size=11_000), 100, label="Cz")], annotations=stimuli).write("erp.edf")
+    Path("bids").mkdir()
+    people = [(f"sub-{i:02}", "ab"[i % 2]) for i in range(8)]
+    pd.DataFrame(people, columns=["participant_id", "group"]).to_csv("bids/participants.tsv", sep="\t", index=False)
+    for name, _ in people:
+        folder = Path("bids", name, "eeg")
+        folder.mkdir(parents=True)
+        Edf([EdfSignal(rng.normal(size=3000), 100, label="Cz")]).write(folder / f"{name}_task-odd_eeg.edf")
+        rows = [(2 * i, 0, ("standard", "target")[i % 2]) for i in range(14)]
+        events = pd.DataFrame(rows, columns=["onset", "duration", "trial_type"])
+        events.to_csv(folder / f"{name}_task-odd_events.tsv", sep="\t", index=False)
     steps = [{"t": t, "user": i, "activity": "ab"[t // 400], "x": rng.normal()} for i in range(4) for t in range(800)]
     pd.DataFrame(steps).to_csv("activities.csv", index=False)
     for name in ("100", "101"):

@@ -112,6 +112,8 @@ def test_two_processes_share_what_they_keep_of_the_data(start, tmp_path, suffix,
             pytest.importorskip("pyarrow")
             pd.DataFrame(rows, columns=[f"c{i}" for i in range(800)]).to_parquet(path)
         for size in (1, 2):
-            taken[name, size] = peak(start(size, "fit", path, "--out", tmp_path / f"{name}-{size}", *short)[0])
+            # The least of two: how much freed memory a process still has depends on the other one's time.
+            runs = [tmp_path / f"{name}-{size}-{again}" for again in range(2)]
+            taken[name, size] = min(peak(start(size, "fit", path, "--out", run, *short)[0]) for run in runs)
     one, two = (taken["many", size] - taken["few", size] for size in (1, 2))
     assert one > 51 and two < 1.2 * one, taken  # the rows have 51 MB
