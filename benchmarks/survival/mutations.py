@@ -182,7 +182,7 @@ MUTATIONS = {
     ),
     "sites of a motif": Mutation(
         "methods/discovery/motifs.py",
-        "nsites= {sites}",
+        "nsites= {max(1, sites)}",
         "nsites= 20",
         "tests/methods/test_methods_discovery_motifs.py -k text_formats",
     ),
