@@ -229,12 +229,9 @@ def _events(
             f"{source_name}: {pluralize(len(found), 'annotation')} without duration, expected some at least {length} "
             "before the end of a recording: give a shorter length (--length)"
         )
-    cut = len(found) - len(whole)
-    rest = f"; {cut:,} too close to the end {'is' if cut == 1 else 'are'} left out" if cut else ""
-    without = len(recordings) - len({i for i, *_ in whole})
-    rest += (
-        f"; {pluralize(without, 'recording')} without any {'is' if without == 1 else 'are'} left out" if without else ""
-    )
+    cut, without = len(found) - len(whole), len(recordings) - len({i for i, *_ in whole})
+    lost = [(cut, f"{cut:,} too close to the end"), (without, f"{pluralize(without, 'recording')} without any")]
+    rest = "".join(f"; {text} {'is' if number == 1 else 'are'} left out" for number, text in lost if number)
     say(
         f"{source_name}: annotations without duration are events: the samples are the {length} after each of "
         f"{len(whole):,}{rest}"
