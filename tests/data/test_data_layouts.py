@@ -147,3 +147,26 @@ def test_lists_of_unequal_lengths_are_told_once(tmp_path, recwarn, monkeypatch):
     exec(said[said.index("np.savez") : said.index(", and give")], {"np": np, "pd": pd, "table": table})
     data = load_dataset("x.npz", modality="series")
     assert data.x.shape[:2] == (30, 1) and np.isnan(data.x).sum() == sum(data.x.shape[2] - len(eval(x)) for x in lists)
+
+
+def test_forms_of_redcap_are_told(tmp_path, monkeypatch):
+    visits = pd.DataFrame({"redcap_repeat_instance": [1, 2, 3] * CASES, "pulse": rng.normal(size=3 * CASES)})
+    visits["id"], visits["redcap_repeat_instrument"] = np.repeat(np.arange(CASES), 3), "visit"
+    people = pd.DataFrame({"id": np.arange(CASES), "age": np.arange(CASES) + 20})
+    pd.concat([people, visits]).to_csv(tmp_path / "r.csv", index=False)
+    with pytest.warns(UserWarning, match="rows are of several forms, by redcap_repeat_instrument") as said:
+        load_dataset(tmp_path / "r.csv")
+    _, code, out, options = advised(next(str(w.message) for w in said if "forms" in str(w.message)))
+    assert options["groups"] == "id"
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    found = pd.read_csv(out)
+    assert len(found) == 3 * CASES and {*found} == {"id", "age", "pulse"} and (found.age == found.id + 20).all()
+    # Of events, the one with the most values.
+    people["redcap_event_name"], visits["redcap_event_name"] = "enrolled", "visits"
+    events = pd.concat([people, visits[::3].drop(columns=["redcap_repeat_instrument", "redcap_repeat_instance"])])
+    events.assign(weight=np.where(events.age.isna(), 1.5, np.nan)).to_csv(tmp_path / "r.csv", index=False)
+    with pytest.warns(UserWarning, match="rows are of several forms, by redcap_event_name") as said:
+        load_dataset(tmp_path / "r.csv")
+    exec(advised(next(str(w.message) for w in said if "forms" in str(w.message)))[1], {})
+    assert {*pd.read_csv(out)} == {"id", "pulse", "weight"}

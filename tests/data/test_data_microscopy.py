@@ -194,7 +194,7 @@ def test_stacks_of_metamorph_have_the_ending_of_alignments(tmp_path):
     np.testing.assert_array_equal(load_dataset(tmp_path / "a.stk").x[..., 0], x)
     (tmp_path / "b.stk").write_text("# STOCKHOLM 1.0\nseq1 ACGU\n//\n")
     said = refusal(load_dataset, tmp_path / "b.stk")
-    assert "is an alignment (Stockholm), which is not read yet: pip install biopython, then" in said
+    assert "is an alignment, which is not read yet: pip install biopython, then" in said
 
 
 FEI = "[Scan]\r\nPixelWidth=2e-09\r\nPixelHeight=2e-09\r\n\r\n[Image]\r\nResolutionY=40\r\n"

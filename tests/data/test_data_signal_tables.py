@@ -430,7 +430,20 @@ def test_times_that_are_not_named_as_times_are_told(tmp_path):
         frame = pd.DataFrame(x)
         frame.insert(0, "at", times)
         frame.to_csv(tmp_path / name, index=False, header=False)
-        with pytest.warns(UserWarning, match="column 0 has the times of rows.* --time 0 takes them"):
+        with pytest.warns(UserWarning, match="column 0 (has the times of rows|is in order).* --time 0"):
             load_dataset(tmp_path / name, modality="series", length=50)
         data = load_dataset(tmp_path / name, modality="series", length=50, time="0")
         assert data.x.shape == (6, 3, 50) and data.schema["signal"]["rate"] == pytest.approx(50, rel=0.01)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_column_in_order_in_each_recording_may_have_the_times(tmp_path, recwarn, named):
+    frame = pd.DataFrame({"id": np.repeat([*"abc"], 40), "clock": np.tile(np.arange(40) / 50, 3)})
+    frame = frame.assign(x=rng.normal(size=120), y=rng.normal(size=120))
+    (frame if named else frame[frame.id == "a"]).to_csv(tmp_path / "t.csv", index=False)
+    more = {"recording": "id"} if named else {"length": "10", "drop": ["id"]}
+    assert load_dataset(tmp_path / "t.csv", modality="series", **more).x.shape[1] == 3
+    assert any("column clock is in order" in str(w.message) and "--time clock" in str(w.message) for w in recwarn)
+    recwarn.clear()
+    data = load_dataset(tmp_path / "t.csv", modality="series", time="clock", **more)
+    assert data.schema["signal"]["rate"] == 50 and not recwarn.list

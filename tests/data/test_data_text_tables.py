@@ -168,9 +168,10 @@ def test_start_and_rate_of_a_wristband_are_no_moments(tmp_path, channels, capsys
     x = np.random.default_rng(0).integers(-60, 60, (200, channels))
     lines = [["1680686620.000000"] * channels, ["32.000000"] * channels, *x.astype(str).tolist()]
     (path := tmp_path / "ACC.csv").write_text("".join(", ".join(line) + "\n" for line in lines))
-    data = load_dataset(path, modality="series", length="50", rate=32)
+    data = load_dataset(path, modality="series", length="50")
     assert data.x.shape == (4, channels, 50) and (data.x[0, :, :2] == x[:2].T).all()
-    assert "(Empatica E4), and are left out: of a recording give --rate 32" in capsys.readouterr().err
+    assert data.schema["signal"]["rate"] == 32
+    assert "(Empatica E4), and are left out: 32 Hz" in capsys.readouterr().err
     assert load_dataset(path, schema=data.schema).x.shape == data.x.shape
 
 
@@ -241,3 +242,31 @@ def test_a_wide_table_without_header_keeps_its_first_row(tmp_path):
     pd.DataFrame(rows).to_csv(tmp_path / "t.csv", header=False, index=False)
     found = load_dataset(tmp_path / "t.csv").x
     np.testing.assert_allclose(found, rows, rtol=1e-6)
+
+
+ACTIGRAPH = """------------ Data File Created By ActiGraph GT3X+ date format M/d/yyyy{rate} Filter Normal -----------
+Serial Number: NEO1F16120034
+Start Time 10:00:00
+Start Date 3/1/2024
+Epoch Period (hh:mm:ss) {epoch}
+Download Date 3/1/2024
+Current Battery Voltage: 4.12     Mode = 12
+--------------------------------------------------
+{names}"""
+
+
+@pytest.mark.parametrize("names", ["", "Accelerometer X,Accelerometer Y,Accelerometer Z\n"])
+@pytest.mark.parametrize(("rate", "epoch", "hertz"), [(" at 30 Hz ", "00:00:00", 30), ("", "00:00:15", 1 / 15)])
+def test_rate_above_a_recording_of_an_accelerometer(tmp_path, names, rate, epoch, hertz, capsys):
+    x = np.random.default_rng(0).normal(0, 1, (240, 3)).round(3)
+    (path := tmp_path / "a.csv").write_text(
+        ACTIGRAPH.format(rate=rate, epoch=epoch, names=names) + "".join(",".join(row) + "\n" for row in x.astype(str))
+    )
+    data = load_dataset(path, modality="series", length="2min" if hertz < 1 else "2s")
+    points = round(120 * hertz if hertz < 1 else 2 * hertz)
+    assert data.schema["signal"]["rate"] == pytest.approx(hertz) and data.x.shape == (240 // points, 3, points)
+    assert np.allclose(data.x[0, :, :8], x[:8].T)
+    assert "8 lines above the names of the columns left out (------------ Data File" in (
+        told := capsys.readouterr().err
+    )
+    assert f": {hertz:.4g} Hz" in told

@@ -152,3 +152,14 @@ def test_windows_of_a_run_with_labels_in_another_table_are_read_without_them(tmp
     later = load_dataset(tmp_path / "set", schema=data.schema)
     assert np.array_equal(later.x, data.x) and later.y is None
     assert len(load_dataset(tmp_path / "set" / "run3.csv", schema=data.schema).x) == 4
+
+
+def test_files_of_a_wristband_say_their_rates(tmp_path):
+    for i, rate in enumerate((32, 64, 64)):
+        x = np.sin(np.arange(20 * rate) / rate)
+        (tmp_path / str(i)).mkdir()
+        np.savetxt(tmp_path / str(i) / "BVP.csv", [1680686620, rate, *x], fmt="%.6f")
+    assert "0/BVP.csv has 32 Hz and 1/BVP.csv 64 Hz" in refusal(load_dataset, tmp_path, modality="series", length="5s")
+    with pytest.warns(UserWarning, match="2 recordings of 64 Hz are resampled to 32 Hz"):
+        data = load_dataset(tmp_path, modality="series", length="5s", rate=32)
+    assert data.x.shape == (12, 1, 160)

@@ -77,6 +77,33 @@ def warn_taxa(frame: Any, source_name: str) -> bool:
     return True
 
 
+_FORMS = Format(  # the rows of the form with the most values, with what is said once of each record
+    "",
+    "import pandas as pd; d = pd.read_csv({path}, sep=SEP); k = d['{key}'].fillna(''); "
+    "f = d.notna().sum(axis=1).groupby(k).sum().drop('', errors='ignore').idxmax(); "
+    "p = lambda v: d[k == v].dropna(axis=1, how='all').filter(regex='^(?!redcap_)'); "
+    "a, b, i = p(f), p(''), d.columns[0]; "
+    "(a.merge(b[[i, *b.columns.difference(a.columns)]], on=i) if len(b) else a).to_csv({out}, index=False)",
+    suffix="_rows.csv",
+)
+
+
+def warn_forms(frame: Any, source_name: str) -> bool:
+    """Warn of an export of REDCap whose rows are of several forms or events, with different columns; whether so."""
+    for name in ("redcap_repeat_instrument", "redcap_event_name"):
+        if name not in frame.columns or frame[name].fillna("").nunique() < 2:
+            continue
+        path, record = Path(source_name), str(frame.columns[0])
+        way = "give those of one of them"
+        text = lines_of_text(path) if path.suffix.lower() in TEXT_TABLES else None
+        if text is not None and quoted_path(record) == f"'{record}'":
+            form = replace(_FORMS, code=_FORMS.code.replace("SEP", repr(text.separator)))
+            way = command(path, replace(form, options=f" --groups {quoted(record)} --split-groups"), name)
+        warn(f"{source_name}: rows are of several forms, by {name}, and each has the columns of its own alone: {way}")
+        return True
+    return False
+
+
 _TIMES = (
     "time",
     "date",

@@ -18,11 +18,10 @@ from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import TEST_FRACTION, Dataset, Split, Tiles, split_by_groups, split_by_label
 from viewsmith.data.label_maps import split_fields
 from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
-from viewsmith.data.layouts import refuse_table_of_recordings
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, SUFFIXES, TEXT_TABLES, config_of, extension_of
+from viewsmith.data.places import BUILTIN, SUFFIXES, config_of
 from viewsmith.data.readers.arrays import read_builtin
-from viewsmith.data.reading import FileContents, find_reader, is_table, read_once
+from viewsmith.data.reading import FileContents, find_reader, read_once
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna
@@ -62,11 +61,6 @@ declare(load_dataset, DataOptions)
 def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True) -> Dataset:
     """`load_dataset`, with its options as one object; without `split` all rows are for training."""
     request, name = options.checked(), _name(source)
-    as_wide = request.schema is None and request.time is None and request.recording is None
-    in_parts = extension_of(Path(name)).lower() in (*TEXT_TABLES, ".parquet")  # of which the first rows are read first
-    if request.modality == "series" and as_wide and is_table(name) and in_parts and Path(name).is_file():
-        first = import_module("viewsmith.data.readers.text_tables").first_rows(Path(name))
-        refuse_table_of_recordings(Path(name), first.drop(columns=list(request.drop), errors="ignore"))
     schema, found = request.schema, _read(name, request)
     kind = find_modality(found.x, request.modality or found.modality, name)
     names = found.names if kind.named_features else None

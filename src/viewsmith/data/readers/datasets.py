@@ -19,7 +19,7 @@ from viewsmith.core.files import read_json
 from viewsmith.core.rows import check_size
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import VALIDATION, file_of
-from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, check_column, lines_above, say_above, table_rows, with_none
+from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, check_column, lines_above, table_rows, titles, with_none
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.data.unread import named, sentence
@@ -80,7 +80,7 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
             written = book.parse(sheet, header=below, usecols=place, dtype=str, keep_default_na=False).iloc[:, 0]
             frame = with_none(frame, label, written, str(path))
     if above and request.schema is None:
-        say_above(above, top.iloc[0].dropna().iloc[0] if top.iloc[0].notna().any() else "", str(path))
+        say(f"{path}: {titles(above, top.iloc[0].dropna().iloc[0] if top.iloc[0].notna().any() else '')}")
     if joined is not None and request.schema is None:
         say(f"{path}: the names of the columns are in two lines, and are joined: {name_list(joined, 6)}")
     check_unique(header, f"{path} has columns with equal names", RENAME)

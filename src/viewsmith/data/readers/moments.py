@@ -10,18 +10,13 @@ import pandas as pd
 from viewsmith.core.errors import InputError, name_list, one_line, quoted, say, suggest, warn
 from viewsmith.data.layouts import channel_column, refuse_table_of_recordings, warn_like_labels
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents
 from viewsmith.data.recordings import Recording, points_of, samples_of
 from viewsmith.data.sounds import SOUNDS
 from viewsmith.modalities.frames import with_columns
 from viewsmith.modalities.tables import roles
 
-#: Of which no part is read.
-WHOLE = (
-    *(".xlsx", ".feather", ".arrow", ".orc", ".dta", ".sas7bdat", ".xpt", ".jsonl", ".ndjson", ".json", ".db"),
-    *(".sqlite", ".sqlite3"),
-)
+RATE = "rate"  # in `attrs` of a table whose rows are moments: points per second, or None
 FEWEST_POINTS = 8  # of a recording in a row of a table
 #: Steps of time that differ by less than the first are equal; by less than the second, as months do, they are in order.
 EQUAL, ALIKE = 0.05, 0.2
@@ -49,12 +44,12 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
             raise InputError(f"{source_name} has no column {one_line(column, 60)!r}, given as {option}; {hint}")
     left_out = (request.schema or {}).get("drop", request.drop)
     frame = frame.drop(columns=[column for column in left_out if column in frame.columns])
-    if request.schema is time is name is None and extension_of(Path(source_name)).lower() in WHOLE:
+    if request.schema is time is name is None and RATE not in frame.attrs:
         refuse_table_of_recordings(Path(source_name), frame.drop(columns=[c for c in (label, group) if c in frame]))
     others = [column for column in frame.columns if column not in options.values()]
     text = [column for column in others if frame[column].dtype.kind not in "biuf"]
     # A row is a moment if it is said, or if windows have more points than there are columns.
-    in_rows = time is not None or name is not None or frame.attrs.get("moments", False)
+    in_rows = time is not None or name is not None or RATE in frame.attrs
     if not in_rows:
         fitted = (request.schema or {}).get("signal", {})
         points = max(FEWEST_POINTS, fitted["points"] if fitted.get("step") else 0)
@@ -71,11 +66,8 @@ def recordings_of_table(frame: pd.DataFrame, request: DataOptions, source_name: 
             say(f"{source_name}: {kind} names channels, {name_list(others)}")
         if text:
             warn(f"{source_name}: columns of text are no channels, left out: {name_list(text)}")
-        if time is None and request.schema is None and (moment := _moment_of(frame, others)) is not None:
-            warn(
-                f"{source_name}: column {one_line(moment, 40)} has the times of rows, which are not used as such: "
-                f"--time {quoted(one_line(moment, 40))} takes them"
-            )
+        if time is None and request.schema is None:
+            _warn_moments(frame, others, name, source_name)
         channels = [column for column in others if column not in text]
         if not channels:
             raise InputError(
@@ -134,22 +126,26 @@ def rate_of(request: DataOptions) -> float | None:
     return request.rate or (request.schema or {}).get("signal", {}).get("rate")
 
 
-def _moment_of(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The first of some columns that has dates, or rising seconds since 1970, or parts of seconds."""
+def _warn_moments(frame: pd.DataFrame, names: Sequence[str], recording: str | None, source_name: str) -> None:
+    """Warn of the first of some columns that has dates, or numbers in order in each recording, as times are."""
     for name in names:
-        column = frame[name]
+        column, option = frame[name], f"--time {quoted(one_line(name, 40))}"
+        said = f"{source_name}: column {one_line(name, 40)}"
         if column.dtype.kind in "iuf":
-            if in_order(frame, [name]) and column.iloc[0] >= SINCE_1970[0][0]:
-                return name
+            if len(names) > 1 and in_order(frame, [name], recording) is not None:
+                warn(f"{said} is in order, as times are, and is taken as a channel: if it has the times, {option}")
+                return
         elif column.dtype.kind == "M" or (column.notna().all() and roles.date_format(column) is not None):
-            return name
-    return None
+            warn(f"{said} has the times of rows, which are not used as such: {option} takes them")
+            return
 
 
-def in_order(frame: pd.DataFrame, columns: Sequence[str]) -> str | None:
-    """The first of some columns whose numbers only rise or only fall, in at least ten rows; None if none does."""
+def in_order(frame: pd.DataFrame, columns: Sequence[str], recording: str | None = None) -> str | None:
+    """The first of some columns whose numbers only rise or only fall in each recording, in at least ten rows; None if
+    none does."""
+    of = np.zeros(len(frame)) if recording is None else frame[recording]
     for name in columns if len(frame) >= 10 else ():
-        steps = np.diff(frame[name].to_numpy(np.float64))
+        steps = frame.groupby(of)[name].diff()[frame.duplicated(recording) if recording else slice(1, None)]
         if (steps > 0).all() or (steps < 0).all():
             return name
     return None
@@ -201,7 +197,7 @@ def by_moments(
             f"values are {'means and ' * sparse}interpolated (--rate {typical:.4g})"
         )
     equal = not alike or bool((np.abs(steps / step - 1) < EQUAL).all())
-    rate = round(1 / step, 6) if in_seconds and equal else None
+    rate = frame.attrs.get(RATE) if time is None else round(1 / step, 6) if in_seconds and equal else None
     if uneven and not told:
         say(f"{source_name}: unequal steps of {time}: values are interpolated, but for gaps of {GAP} steps")
     to_means = (sparse or apart) and given is not None and given * step <= KEPT

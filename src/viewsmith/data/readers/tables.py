@@ -28,7 +28,7 @@ from viewsmith.core.rows import RowSource
 from viewsmith.data import labels
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.label_tables import with_labels
-from viewsmith.data.layouts import refuse_proteins, transposing, warn_rows, warn_taxa
+from viewsmith.data.layouts import refuse_proteins, transposing, warn_forms, warn_rows, warn_taxa
 from viewsmith.data.marks import warn_last_rows, with_numbers
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
@@ -130,7 +130,7 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     if not given:
         refuse_proteins(Path(source_name), list(features.columns))
     roles = choose_roles(features, given, source_name)
-    if not given and not warn_taxa(features, source_name):
+    if not given and not warn_taxa(features, source_name) and not warn_forms(features, source_name):
         warn_rows(features, roles, source_name)
     _check_genes(features, roles, source_name)
     if request.label is None:
@@ -271,9 +271,9 @@ def with_none(frame: pd.DataFrame, label: str, written: pd.Series, source_name: 
     return frame
 
 
-def say_above(above: int, first: object, source_name: str) -> None:
-    """Say that lines above the names of the columns are left out."""
-    say(f"{source_name}: {pluralize(above, 'line')} above the names of the columns left out ({one_line(first, 40)})")
+def titles(above: int, first: object) -> str:
+    """What is said of lines above the names of the columns."""
+    return f"{pluralize(above, 'line')} above the names of the columns left out ({one_line(first, 40)})"
 
 
 @reader(

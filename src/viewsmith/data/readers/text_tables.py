@@ -20,10 +20,11 @@ from viewsmith.data.headers import DECIMAL_COMMA, LOOKED_AT, has_header, numbers
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
 from viewsmith.data.readers import tables
+from viewsmith.data.readers.moments import RATE
 from viewsmith.data.readers.spectra import holds_one, read_spectra
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.text_lines import fields_of, has_decimal_commas, lines_of_text
-from viewsmith.data.unread import fixed_width_way, refuse
+from viewsmith.data.unread import fixed_width_way, named, refuse, sentence
 from viewsmith.modalities import frames
 from viewsmith.modalities.tables.columns import Category, Text
 
@@ -309,7 +310,7 @@ def _frame(
     def read(**options: Any) -> pd.DataFrame:
         return pd.read_csv(_unzipped(path) if text is None else io.StringIO(text), **options)
 
-    points = None
+    points, rate = None, None
     with reading(str(path), f"a {path.suffix.lower()} table in UTF-8"):
         given = given_separator(path) if text is None else _separator_of(text[:64].partition("\n")[0].encode())
         if given not in (None, separator):
@@ -321,7 +322,8 @@ def _frame(
             if separator == "," and has_decimal_commas(lines):
                 separator = ";"
                 warn(f"{path}: columns are separated by ';'")
-            skipped = skipped or _titles(lines, separator, request, str(path))
+            if not skipped:
+                skipped, rate = _titles(lines, separator, request, str(path))
         layout: dict[str, Any] = {"sep": given or separator, "skiprows": skipped + (given is not None)}
         # After commas; a .csv file may have meant them.
         layout["skipinitialspace"] = extension_of(path).lower() in TEXTS
@@ -333,7 +335,10 @@ def _frame(
             options["header"] = "no"
         parts = partial(_read_parts, read, -(-n_lines * len(names) // VALUES), str(path), max(1, VALUES // len(names)))
         frame = _text_table(read, parts, layout, request, names, str(path), _lines(path, text))
-        return (frame if points is None else _places(frame, str(path))), options
+        frame = frame if points is None else _places(frame, str(path))
+        if points is not None or rate is not None:
+            frame.attrs[RATE] = rate
+        return frame, options
 
 
 _FRAME, _LIKELIHOOD = "frame", "_likelihood"
@@ -364,7 +369,6 @@ def _places(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
         f"{source_name}: {pluralize(len(kept), 'place')} of keypoints (DeepLabCut), of which {100 * missing:.1f} % are "
         f"missing, below a likelihood of {LIKELY}"
     )
-    places.attrs["moments"] = True
     return places
 
 
@@ -384,26 +388,38 @@ def _lines(path: Path, text: str | None) -> Iterator[str]:
             yield line.decode("utf-8", "replace")
 
 
-def _titles(lines: list[str], separator: str, request: DataOptions, source_name: str) -> int:
-    """How many lines stand above the names of the columns, which is said."""
+def _titles(lines: list[str], separator: str, request: DataOptions, source_name: str) -> tuple[int, float | None]:
+    """How many lines stand above the names of the columns, which is said, and the rate that they tell."""
     rows = (fields_of(lines, mark) for mark in dict.fromkeys((separator, ";", "\t")))
     cells = max(rows, key=lambda rows: sum(len(row) for row in rows[len(rows) // 2 :]))
     if len(cells) != len(lines):  # cells with line breaks
-        return 0
-    if (rate := _rate_of_wristband(cells)) is not None:
-        if request.schema is None:
-            say(
-                f"{source_name}: the first two lines are the start and the rate of a wristband (Empatica E4), and are "
-                f"left out: of a recording give --rate {rate:g}"
-            )
-        return 2
-    above = tables.lines_above([sum(cell.strip() != "" for cell in row) for row in cells])
-    first = next((row for row in cells[:above] if any(row)), ["0"])
-    if numbers_of(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
-        return 0
+        return 0, None
+    if sum(_SECTION.fullmatch(row[0].strip()) is not None for row in cells if row) > 1:
+        raise InputError(sentence(Path(source_name), named("actiware")))
+    above, rate = 2, _rate_of_wristband(cells)
+    said = "the first two lines are the start and the rate of a wristband (Empatica E4), and are left out"
+    if rate is None:
+        above = tables.lines_above([sum(cell.strip() != "" for cell in row) for row in cells])
+        first = next((row for row in cells[:above] if any(row)), ["0"])
+        if numbers_of(pd.Series(first[:1])).notna().all():  # a row of values of which most are missing
+            return 0, None
+        said, rate = tables.titles(above, first[0]), _rate_in("\n".join(lines[:above]))
     if request.schema is None:
-        tables.say_above(above, first[0], source_name)
-    return above
+        say(f"{source_name}: {said}" + ("" if rate is None else f": {rate:.4g} Hz"))
+    return above, rate
+
+
+_SECTION = re.compile(r"-{5,} ?[^-].*[^-] ?-{5,}")  # the title of one of several tables
+_HERTZ = re.compile(r"(?i)\bat (\d+(?:\.\d+)?) ?Hz\b")
+_EPOCH = re.compile(r"(?i)\bEpoch Period \(hh:mm:ss\)\W*(\d+):(\d\d):(\d\d)\b")
+
+
+def _rate_in(titles: str) -> float | None:
+    """Points per second, as ActiGraph writes them above a recording, or the period from one to the next."""
+    hertz, period = _HERTZ.search(titles), _EPOCH.search(titles)
+    hours, minutes, seconds = (0, 0, 0) if period is None else map(int, period.groups())
+    lasting = 3600 * hours + 60 * minutes + seconds
+    return float(hertz[1]) if hertz is not None else 1 / lasting if lasting else None
 
 
 def _rate_of_wristband(cells: list[list[str]]) -> float | None:

@@ -40,7 +40,7 @@ def tiff_file(path: Path) -> ImageFile:
 
     name, wanted = file_of(path)
     if name.suffix.lower() == ".stk" and name.read_bytes()[:11] == b"# STOCKHOLM":  # rather than of MetaMorph
-        raise InputError(sentence(path, named("stockholm")))
+        raise InputError(sentence(path, named("alignment", "stockholm")))
     with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(name) as file:
         every, _ = file.series, len(file.pages)
         taken, left_out, scanned = _taken(path, every, wanted)
