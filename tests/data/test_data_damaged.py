@@ -117,3 +117,29 @@ def test_instruments_channels_and_tiles(tmp_path, hurt):
     assert len(data.x) == 23 * 4 and sum("left out, so that" in line for line in said) == 1
     with pytest.warns(UserWarning, match="1 file of 24 cannot be read"):
         assert len(read_samples(str(tmp_path), **pattern).rows) == 11
+
+
+def test_discovery_refuses_damaged_arrays(tmp_path):
+    x = rng.integers(0, 255, (30, 16, 16), dtype=np.uint8)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "y.npz", x=x)
+    for name in ("x.npy", "y.npz"):
+        content = bytearray((tmp_path / name).read_bytes())
+        content[2000:3000] = bytes(1000)
+        (tmp_path / name).write_bytes(content[:-1] if name == "x.npy" else content)
+        assert f"{name} as an" in refusal(read_samples, str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        ({"width": 9}, "so width=9 has no effect; leave width out"),
+        ({"time": "t"}, "so time=t has no effect; leave time out"),
+        ({"alphabet": "AB"}, "on which alphabet=AB has no effect; leave it out"),
+        ({"overlap": 4}, "overlap is for tiles: give their side, too"),
+        ({"encoding": "latin-1"}, "so encoding=latin-1 has no effect; leave encoding out"),
+    ],
+)
+def test_discovery_refuses_options_without_an_effect(photos, option, line):
+    for path in (photos, photos / "cat/00.png"):
+        assert line in refusal(read_samples, str(path), **option)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 
 from tests.refusals import refusal
 from viewsmith.data import load_dataset
@@ -61,3 +62,30 @@ def test_data_that_are_no_path_are_given_to_an_estimator(given):
         f"of type {type(given).__name__}, expected a name, or the path" in message
         and "given to an estimator" in message
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "line"),
+    [
+        ("x.npz", {"channels": "0"}, "on which channels=0 has no effect: give --modality series"),
+        ("photos", {"overlap": 4}, "overlap is for tiles: give their side, too"),
+        ("a.tif", {"channel_files": "{a}_{channel}.tif"}, "so channel_files={a}_{channel}.tif has no effect"),
+        ("x.fasta", {"encoding": "latin-1"}, "so encoding=latin-1 has no effect"),
+        ("words", {"one_hot": ["a"]}, "has no column for one_hot=('a',); leave one_hot out"),
+        ("words", {"drop": ["a"]}, "has no column for drop=('a',); leave drop out"),
+        ("cells", {"columns": {"a": "drop"}}, "has no column for columns={'a': 'drop'}; leave columns out"),
+    ],
+)
+def test_options_without_an_effect_are_refused(tmp_path, name, options, line):
+    pillow, tifffile, soundfile = map(pytest.importorskip, ("PIL.Image", "tifffile", "soundfile"))
+    np.savez(tmp_path / "x.npz", X=np.ones((9, 4)))
+    tifffile.imwrite(tmp_path / "a.tif", np.ones((3, 9, 9), np.uint16))
+    (tmp_path / "x.fasta").write_text(">a\nACGT\n")
+    for folder in ("photos", "words", "cells"):
+        (tmp_path / folder).mkdir()
+    pillow.fromarray(np.zeros((9, 9), np.uint8)).save(tmp_path / "photos/a.png")
+    soundfile.write(tmp_path / "words/a.wav", np.sin(np.arange(99.0)) / 2, 8000)
+    scipy.io.mmwrite(tmp_path / "cells/matrix.mtx", scipy.sparse.coo_array(np.eye(3)))
+    for file, column in (("barcodes", "c"), ("genes", "g")):
+        (tmp_path / f"cells/{file}.tsv").write_text("".join(f"{column}{i}\t{column}{i}\n" for i in range(3)))
+    assert line in refusal(load_dataset, tmp_path / name, **options)

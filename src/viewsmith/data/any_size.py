@@ -23,8 +23,8 @@ from viewsmith.data.places import BUILTIN, extension_of
 from viewsmith.data.readers.folders import SUFFIXES, image_files
 from viewsmith.data.reading import by_ending, find_reader, is_table, reading
 from viewsmith.data.sounds import SOUNDS
-from viewsmith.data.sources import load_dataset
-from viewsmith.data.tiles import TileRows
+from viewsmith.data.sources import check_effect, load_dataset
+from viewsmith.data.tiles import TileRows, check_tiled
 from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
@@ -184,6 +184,12 @@ def read_samples(
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
     whole = (folder and "images" in find_reader(path).modalities) or (modality in ("auto", "images") and _is_one(path))
     if whole and tile is None and read.get("masks") is None:
+        check_effect(data, (request := DataOptions(**read).checked()), find_reader(path))
+        check_tiled(request)
+        if request.alphabet is not None:
+            raise InputError(
+                f"{data} has images, on which alphabet={request.alphabet} has no effect; leave alphabet out"
+            )
         before = {**as_before, **read}
         given = {name: before[name] for name in ("axes", "channels", "channel_files", "level") if name in before}
         images = _folder(path, DataOptions(**given))
@@ -291,11 +297,12 @@ def _deep_folder(path: Path, files: list[Path], request: DataOptions, left_out: 
 
 def _one_channel(path: Path) -> bool:
     """Whether the file has recordings of one channel, numbers (n, T)."""
-    if path.suffix.lower() == ".npy" and path.is_file():
-        return np.load(path, mmap_mode="r", allow_pickle=False).ndim == 2
-    if path.suffix.lower() == ".npz" and path.is_file():
-        with np.load(path, allow_pickle=False) as content:
-            return any(content[name].ndim == 2 for name in content.files if name.lower().startswith("x"))
+    with reading(str(path), "an array"):
+        if path.suffix.lower() == ".npy" and path.is_file():
+            return np.load(path, mmap_mode="r", allow_pickle=False).ndim == 2
+        if path.suffix.lower() == ".npz" and path.is_file():
+            with np.load(path, allow_pickle=False) as content:
+                return any(content[name].ndim == 2 for name in content.files if name.lower().startswith("x"))
     return False
 
 

@@ -188,7 +188,7 @@ def _read(name: str, request: DataOptions) -> FileContents:
                 f"{name!r} is the built-in data set, not the file or folder of this name here: give "
                 f"{os.path.join(os.curdir, name)} for that"
             )
-        _check_options(name, request, None)
+        check_effect(name, request, None)
         return read_builtin(name, request)
     path = Path(name)
     chosen = find_reader(path)
@@ -196,7 +196,7 @@ def _read(name: str, request: DataOptions) -> FileContents:
         chosen = find("reader", "images")
     if request.modality == "spectra" and path.is_dir() and chosen.name == "images":  # pictures beside spectra
         chosen = find("reader", "spectra")
-    _check_options(name, request, chosen)
+    check_effect(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
         return read_once(chosen.build, path, request, request.cache_if_large)
     found = chosen.build(path, request)
@@ -209,7 +209,7 @@ def _read(name: str, request: DataOptions) -> FileContents:
 MANY_KINDS = 8  # of which a message does not name all
 
 
-def _check_options(name: str, request: DataOptions, chosen: Entry | None) -> None:
+def check_effect(name: str, request: DataOptions, chosen: Entry | None) -> None:
     """Raise InputError for an option that has an effect with other readers only than the chosen one."""
     nouns: dict[str, list[str]] = {}
     for entry in entries("reader"):
@@ -220,6 +220,7 @@ def _check_options(name: str, request: DataOptions, chosen: Entry | None) -> Non
     if chosen is not None and chosen.tag("table"):
         takes |= {"series": of_recordings, "spectra": {"time"}}.get(request.modality or "", set())
         takes |= {"labels"} if request.modality not in ("series", "images") else set()
+    takes |= {"encoding"} if request.labels is not None else set()  # of their table
     nouns |= {option: ["a table of recordings (--modality series)"] for option in ("time", "recording")}
     for option, known in nouns.items():
         value = getattr(request, option)

@@ -376,14 +376,23 @@ def _stained(rows: TileRows) -> np.ndarray | None:
     return found if any_glass else None
 
 
+#: Options of one file of images: what belongs to one image is in it.
+OF_A_FILE = tuple(option for option in OPTIONS if option != "channel_files")
+
+
+def check_tiled(request: DataOptions) -> None:
+    """Raise InputError for an overlap without tiles."""
+    if request.overlap is not None and not (request.or_fitted("tile") or request.masks is not None):
+        raise InputError("overlap is for tiles: give their side, too (--tile 64)")
+
+
 def read_file(path: Path, request: DataOptions) -> FileContents:
     """The images of one file, all but rows, columns and channels counts them; or their tiles."""
     of_polygons = request.labels is not None and request.labels.suffix.lower() in GEOJSON
     named = request.masks is not None or of_polygons  # the label is a column, or a property
     (replace(request, label=None) if named else request).check_no_table_options(str(path))
     side = request.or_fitted("tile") or request.masks is not None
-    if request.overlap is not None and not side:
-        raise InputError("overlap is for tiles: give their side, too (--tile 64)")
+    check_tiled(request)
     if request.labels is not None and not side:
         raise InputError(f"labels={request.labels} is a map for the tiles of a scene: give their side, too (--tile 9)")
     stack = stack_of([path], request, request.or_fitted("image_size"), any_size=bool(side))
@@ -406,7 +415,7 @@ def image_reader(name: str, *endings: str, **tags: Any) -> Callable[[Header], He
 
     def add(header: Header) -> Header:
         own = wraps(header)(lambda path, request: read_file(path, request))
-        reader(name, *endings, modality="images", options=OPTIONS, header=header, **tags)(own)
+        reader(name, *endings, modality="images", options=OF_A_FILE, header=header, **tags)(own)
         return header
 
     return add

@@ -90,7 +90,7 @@ def read_arrays_of_folder(path: Path, request: DataOptions) -> FileContents:
     help="text tables that are a recording each, a row for each moment; with labels by folders or in a table of names",
     noun="a folder of text tables",
     modality=("series", "spectra"),
-    options=(*OPTIONS, "time", "header"),
+    options=(*OPTIONS, "time", "header", "encoding"),
     example="trials/ --modality series",
 )
 def read_trials(path: Path, request: DataOptions) -> FileContents:

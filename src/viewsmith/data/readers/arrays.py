@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
 from viewsmith.data.hdf5 import Archive, has_arrays
 from viewsmith.data.image_files import ImageFile
@@ -249,6 +249,11 @@ def _grouped(
 
 def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
     """What is read of the arrays of an archive, of .npz or HDF5, of which `keys` has the names by ours."""
+    if request.channels and request.or_fitted("modality") != "spectra":
+        raise InputError(
+            f"{path} is read as samples, on which channels={one_line(','.join(request.channels), 60)} has no effect: give "
+            "--modality series for recordings, or leave channels out"
+        )
     for label, rows in _LABELS_OF.items():
         if label in keys and rows not in keys:
             raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")

@@ -1,6 +1,7 @@
 """Readers of counts of single cells: folders and .h5 files of 10x, a Matrix Market file with files of names, loom."""
 
 import gzip
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,7 @@ def counts_of_cells(
 ) -> FileContents:
     """What is read of sparse counts (cells, genes), of genes among several kinds of features; labels of `obs`, a table
     of the cells, or of one with their names in one of several places."""
+    replace(request, label=None).check_no_table_options(source_name)
     kept = PEAKS if kinds and GENES not in kinds and PEAKS in kinds else GENES
     chosen = np.array([kind == kept for kind in kinds or [kept] * len(names)])
     if not chosen.any():

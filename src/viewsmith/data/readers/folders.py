@@ -44,7 +44,7 @@ from viewsmith.data.labels import missing_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, by_ending, reader, reading
-from viewsmith.data.tiles import check_several, tiled
+from viewsmith.data.tiles import check_several, check_tiled, tiled
 from viewsmith.data.unread import beside_images, refuse_folder
 from viewsmith.modalities.images.modality import Images
 
@@ -209,6 +209,7 @@ def _contents(
     """What a folder of these images has, without files that are left out."""
     size, all_files, labels = request.or_fitted("image_size"), images.files, images.labels
     names = [_name(file, root) for file in all_files]
+    check_tiled(request)
     side, pattern = request.or_fitted("tile") or request.masks is not None, request.channel_files
     pattern = pattern or (request.schema or {}).get("signal", {}).get("channel_files")
     files: Sequence[Any] = images.files

@@ -40,6 +40,7 @@ def _samples(
 ) -> FileContents:
     """Recordings by their headers as samples; they stay in their files, of which `stored` has the numbers, if these are
     large. Files that are `parts` of another one are read with that alone."""
+    replace(request, label=None).check_no_table_options(str(path))
     files, n_train = files_of(path, endings)
     held = {part for file, _ in files for part in parts(file)}
     n_train = None if n_train is None else sum(file not in held for file, _ in files[:n_train])

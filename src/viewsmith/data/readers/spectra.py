@@ -159,7 +159,7 @@ def _ordered(axis: np.ndarray, values: np.ndarray, source_name: str) -> tuple[np
     help="spectra, a file of two columns or of JCAMP-DX each; of a folder with labels by folders or by a table",
     noun="a file of a spectrum",
     modality="spectra",
-    options=("labels", "channels"),
+    options=("labels", "channels", "encoding"),
     extra="signals",
     example="raman/",
 )

@@ -221,7 +221,7 @@ def _refuse_repeated_header(frame: pd.DataFrame, source_name: str) -> None:
 
 
 # Decorators are applied from the last one on, which is the first one of lists.
-of_text = partial(reader, options=("header",), table=True, once=True)
+of_text = partial(reader, options=("header", "encoding"), table=True, once=True)
 
 
 @of_text(
