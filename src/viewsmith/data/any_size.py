@@ -187,9 +187,7 @@ def read_samples(
         check_effect(data, (request := DataOptions(**read).checked()), find_reader(path))
         check_tiled(request)
         if request.alphabet is not None:
-            raise InputError(
-                f"{data} has images, on which alphabet={request.alphabet} has no effect; leave alphabet out"
-            )
+            raise InputError(f"{data} has images, on which alphabet={request.alphabet} has no effect; leave it out")
         before = {**as_before, **read}
         given = {name: before[name] for name in ("axes", "channels", "channel_files", "level") if name in before}
         images = _folder(path, DataOptions(**given))

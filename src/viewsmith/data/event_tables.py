@@ -21,7 +21,7 @@ LASTING = ("duration", "length")
 OF_RECORDING = (".txt", ".tsv", ".csv", ".textgrid")  # what a recording has beside it
 UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "": 1.0}
 OF_FILES = ("file", "filename", "filepath", "beginfile", "recording", "audiofile", "wavfile", "song", "path")
-_FILE = re.compile(r".*\.[A-Za-z]\w{1,4}$")
+_FILE = r".*\.[A-Za-z]\w{1,4}$"
 NO_NAMES = ("selection", "view", "channel", "index", "id", "unnamed", "")  # columns that do not name recordings
 CODED = ("utf-8-sig", "utf-16", "latin-1")
 

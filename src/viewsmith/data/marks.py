@@ -58,7 +58,8 @@ def with_numbers(
     return changed.reset_index(drop=True) if below else changed
 
 
-_SUM = re.compile(r"(?i)\s*(grand )?(totals?|sums?|averages?|means?|summe|gesamt|source|notes?|footnotes?)\b\s*:?.*")
+# A text, since pandas 2.2 takes no compiled pattern for its string type.
+_SUM = r"(?i)\s*(grand )?(totals?|sums?|averages?|means?|summe|gesamt|source|notes?|footnotes?)\b\s*:?.*"
 LAST = 5  # rows that may be sums or notes
 
 

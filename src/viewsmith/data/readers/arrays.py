@@ -251,8 +251,8 @@ def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: Data
     """What is read of the arrays of an archive, of .npz or HDF5, of which `keys` has the names by ours."""
     if request.channels and request.or_fitted("modality") != "spectra":
         raise InputError(
-            f"{path} is read as samples, on which channels={one_line(','.join(request.channels), 60)} has no effect: give "
-            "--modality series for recordings, or leave channels out"
+            f"{path} is read as samples, on which channels={one_line(','.join(request.channels), 60)} has no effect: "
+            "give --modality series for recordings, or leave channels out"
         )
     for label, rows in _LABELS_OF.items():
         if label in keys and rows not in keys:
