@@ -252,3 +252,13 @@ def test_images_full_of_one_kind_of_thing(tmp_path):
     inside = [(np.hypot(*(discs[p["sample"]][:, :2] - m).T) <= 8).any() for p, m in zip(parts, middle, strict=True)]
     assert np.mean(inside) > 0.9 and len(parts) > 24 * 8
     assert (Discovery.load(model.save(tmp_path / "run") or tmp_path / "run").locate(x) == parts).all()
+
+
+def test_no_further_kind_where_a_thing_fills_its_small_images():
+    rng = np.random.default_rng(0)
+    x = np.zeros((30, 40, 40), np.uint8)
+    for i, image in enumerate(x):
+        image[5 + i % 8 : 20 + i % 8, 8:22] = 200
+    x += rng.integers(0, 30, x.shape, dtype=np.uint8)
+    model = Discovery(kinds=3, features="patches").fit(x)
+    assert len(model.parts_) == 1 == len(model.tried_) and len(np.unique(model.locate(x)["sample"])) == 30

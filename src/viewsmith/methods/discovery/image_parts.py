@@ -170,18 +170,21 @@ def whitened(whitening: Whitening, maps: Features, side: int) -> Any:
 
 
 def whole_components(maps: Features, free: np.ndarray, side: int) -> tuple[Whitening, Any, np.ndarray]:
-    """A whitening fitted to the windows of free cells, components of all windows, and which are of free cells."""
+    """A whitening fitted to the windows of free cells, components of all windows, None if these do not differ, and which
+    are of free cells."""
     whole, blocks = whole_windows(free, side), blocks_of(maps)
     first, *rest = (Moments.of(window_means(maps[some], side), whole[some]) for some in blocks)
     whitening = Whitening.of(sum(rest, first))
-    return whitening, whitened(whitening, maps, side), whole
+    return whitening, whitened(whitening, maps, side) if whitening.axes.size else None, whole
 
 
 def discover(maps: Features, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
-    """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
+    """Find what recurs in dense features: a solution for each side of windows, see `likely`; none if earlier kinds have
+    left no windows that differ."""
     cells = Cells.of(maps, valid, folds(len(maps), seed))
     sides = with_progress(windows, "parts", len(windows), "windows", told=TOLD)
-    return [_solution(maps, side, cells) for side in sides]
+    found = (_solution(maps, side, cells) for side in sides)
+    return [part for part in found if part is not None]
 
 
 def likely(tried: Sequence[Part]) -> list[Part]:
@@ -195,10 +198,12 @@ def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(window_means(valid[..., None].astype(np.float32), side)[..., 0] > 1 - 0.5 / side**2)
 
 
-def _solution(maps: Features, side: int, cells: Cells) -> Part:
-    """The part that windows of one side lead to (steps 1 to 4)."""
+def _solution(maps: Features, side: int, cells: Cells) -> Part | None:
+    """The part that windows of one side lead to (steps 1 to 4); None if these do not differ."""
     valid = cells.valid
     whitening, z, whole = whole_components(maps, valid, side)
+    if z is None:
+        return None
     n, _, columns, d = z.shape
     score, contrast = choose_windows(z.reshape(n, -1, d), whole.reshape(n, -1), cells.fold)
     top, left = np.divmod(score.argmax(1), columns)

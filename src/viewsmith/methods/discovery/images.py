@@ -119,13 +119,15 @@ class ImageSearch(Search):
         for _ in range(self.kinds):
             rest = Rest(images, rows, valid, free, self.seed)
             solutions = image_parts.discover(maps, free, windows=windows, seed=self.seed)
+            if not solutions:
+                break
             self.tried.append(solutions)
             part = self._clear(solutions, rest)
             if part is None or part.consistency < image_parts.ENTIRELY:
                 windows_only, maps = self._outstanding(solutions, rest, maps)
                 part = windows_only or part
             if part is None:
-                part, null = self._further(rest, maps, sorted(windows))
+                part, null = self._further(rest, maps, sorted(each.window for each in solutions))
                 found = [] if part is None else image_parts.boxes_of(part, maps, free, self._places(part))
             elif part.boxed:
                 part = image_parts.with_typical_size(part, image_parts.likely(solutions), maps, free, self.seed)
