@@ -170,8 +170,8 @@ def whitened(whitening: Whitening, maps: Features, side: int) -> Any:
 
 
 def whole_components(maps: Features, free: np.ndarray, side: int) -> tuple[Whitening, Any, np.ndarray]:
-    """A whitening fitted to the windows of free cells, components of all windows, None if these do not differ, and which
-    are of free cells."""
+    """A whitening fitted to the windows of free cells, components of all windows, None if the free ones do not differ,
+    and which are free."""
     whole, blocks = whole_windows(free, side), blocks_of(maps)
     first, *rest = (Moments.of(window_means(maps[some], side), whole[some]) for some in blocks)
     whitening = Whitening.of(sum(rest, first))
@@ -269,6 +269,8 @@ def agreement_of_halves(part: Part, maps: Features, free: np.ndarray, seed: int 
         own = half == f
         some = maps[there(own, maps)]
         other = _solution(some, k, Cells.of(some, free[own], folds(int(own.sum()), seed)))
+        if other is None:  # one half has nothing that differs
+            return 0.0
         scores = np.where(whole, other.window_scores(maps), -np.inf)
         places.append(np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2])))
     return float((abs(places[0] - places[1]).max(0) < k).mean())
