@@ -356,3 +356,19 @@ def test_maps_that_are_refused(tmp_path, put):
     assert "no.tif is no image" in refusal(load_dataset, path, labels=tmp_path / "no.tif", **given)
     stack = put(scene(60, 60, 2), "stack.tif", metadata={"axes": "ZYX"})
     assert "expected one scene" in refusal(load_dataset, stack, tile=5, labels=labels)
+
+
+def test_scenes_in_color_whose_channels_are_equal_are_gray(put, capsys):
+    x, rgb = scene(dtype="uint8", channels=1)[0], {"photometric": "rgb", "metadata": None}
+    gray = put(np.stack([x] * 3, -1), "gray.tif", **rgb)
+    data = load_dataset(gray, tile=32)
+    said = capsys.readouterr().err
+    assert data.x.shape[3:] == (1,) and "gray.tif: in color, and the channels are equal: read as gray" in said
+    np.testing.assert_array_equal(data.x[0, :, :, 0], x[:32, :32])
+    np.testing.assert_array_equal(load_dataset(gray, schema=data.schema).x, data.x)
+    other = np.stack([x] * 3, -1)
+    other[50, 50, 1] += 1  # in no tile that is looked at first
+    color = put(other, "color.tif", **rgb)
+    assert load_dataset(color, tile=32).x.shape[3:] == (3,)
+    said = refusal(load_dataset, color, schema=data.schema)
+    assert "color.tif is in color, and the run was fitted on gray images: give gray ones" in said

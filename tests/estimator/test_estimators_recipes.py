@@ -16,6 +16,7 @@ from viewsmith.estimator.model import freeze_layers
 from viewsmith.estimator.options import with_role
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods.contrastive import estimator as contrastive
+from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.vectors.modality import Vectors
 from viewsmith.networks import MLP
 from viewsmith.networks.scaling import SkipAxes, variance_kept
@@ -170,6 +171,17 @@ def test_the_batch_of_few_rows_is_small_unless_it_is_given(wine, few_steps, monk
     assert batch_of(Contrastive(**PLAIN, view_maker="noise").fit(wine)) == (256, 0.003)
     monkeypatch.setattr(contrastive, "FEW_ROWS", len(wine) - 1)
     assert batch_of(Contrastive(**PLAIN).fit(wine)) == (256, 0.0045)
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch"),
+    [((128, 128, 3), 256), ((160, 96), 256), ((224, 224, 3), 83), ((256, 256, 3), 64), ((512, 512, 3), 32)],
+)
+def test_batches_of_large_images_have_the_memory_of_others(shape, batch):
+    x = np.zeros((4, *shape), np.uint8)
+    adapted = Contrastive()._adapt(Contrastive(), modality_of("images"), x, {})
+    assert adapted.batch_size == batch
+    assert Contrastive()._adapt(Contrastive(batch_size=100), modality_of("images"), x, {}).batch_size == 100
 
 
 @pytest.mark.parametrize(

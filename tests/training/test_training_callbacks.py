@@ -9,7 +9,7 @@ from training_toys import BATCH, SEED, make_contrastive, make_pinda, rows
 
 from viewsmith.core import Optimizer
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
-from viewsmith.training import Callback, Diagnostics, History, ProgressBar, Trainer
+from viewsmith.training import Callback, Diagnostics, History, ProgressBar, Trainer, callbacks
 from viewsmith.training.callbacks import EarlyWarnings, FreeMemory, collapse_warnings
 
 NUMBERS = {"feature_std", "effective_rank", "uniformity", "alignment"}
@@ -55,6 +55,17 @@ def test_diagnostics_use_the_current_weights_and_do_not_change_the_training():
     last = history.rows[-1]
     assert last["feature_std"] == float(feature_std(h)) and last["effective_rank"] == float(effective_rank(h))
     assert last["uniformity"] == float(uniformity(h)) and last["alignment"] == float(alignment(h, moved))
+
+
+def test_diagnostics_of_large_samples_are_of_fewer(monkeypatch):
+    seen, method = [], make_contrastive()
+    method.view = lambda x, *, index, generator: seen.append(len(index)) or x + 1
+    monkeypatch.setattr(callbacks, "FEWEST_TOLD_APART", 3)
+    monkeypatch.setattr(callbacks, "LARGEST", 7 * rows()[0].numel())
+    trained(method, Diagnostics(rows=20))
+    monkeypatch.setattr(callbacks, "LARGEST", 0)
+    trained(method, Diagnostics(rows=20))
+    assert set(seen) == {7, 3}
 
 
 def run_with_warnings(signs, *, epochs=6, points=12, start=None):

@@ -47,7 +47,10 @@ def explain(error: BaseException) -> tuple[int, str]:
 
         return 1, LOST
     if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
-        return 2, f"not enough memory ({text}): use a smaller batch_size, hidden or n_components, or fewer rows"
+        return (
+            2,
+            f"not enough memory ({text}): use a smaller batch_size, image_size, hidden or n_components, or fewer rows",
+        )
     raised_in = [frame.filename.replace(os.sep, "/") for frame in traceback.extract_tb(error.__traceback__)[-1:]]
     if type(error) is ValueError and raised_in and raised_in[0].endswith("sklearn/utils/validation.py"):
         return 2, text  # messages of scikit-learn's input validation are for users

@@ -1,6 +1,7 @@
 """Parts of large images as samples: tiles of a grid, or squares around objects of which there are masks; and the
 readers of one image file."""
 
+import itertools
 import mmap
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -209,6 +210,9 @@ def tiled(
     shapes = [file.sides for file in stack.files for _ in range(file.count)]
     grid = [_grid(i, *shape, side, side - overlap) for i, shape in enumerate(shapes)]
     rows = TileRows(stack, np.concatenate(grid) if objects is None else objects.places, side, source_name)
+    if gray := _is_gray(rows, request):
+        stack = replace(stack, chosen=[0])
+        rows = TileRows(stack, rows.places, side, source_name)
     kept, said = _not_empty(rows, FLAT if objects is None else 0)
     said = f", {pluralize(int((~kept).sum()), 'empty one', 'empty ones')} left out{said}" if not kept.all() else ""
     noun = "tile" if objects is None else "object"
@@ -238,6 +242,7 @@ def tiled(
     large = rows.dtype.itemsize * int(np.prod(rows.shape)) > KEPT or request.shared or request.stream
     options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
     options |= {} if objects is None else {"objects": True}
+    options["signal"] |= {"gray": True} if gray else {}
     found = {"options": options, "row_names": where.names(), "windows": where, "n_train": train}
     return contents_of(stack, rows if large else rows[:], request, names, **(found | more))
 
@@ -318,6 +323,27 @@ def _grid(scene: int, height: int, width: int, side: int, step: int) -> np.ndarr
     """Scene, row and column of the tiles of an image, row by row; the last ones end at its edges."""
     tops, lefts = ([*range(0, size - side, step), size - side] for size in (height, width))
     return np.array([(scene, top, left) for top in tops for left in lefts], np.int64)
+
+
+def _is_gray(rows: TileRows, request: DataOptions) -> bool:
+    """Whether the tiles are of images in color whose channels are equal; raises InputError for others if those of the
+    run were."""
+    fitted = (request.schema or {}).get("signal", {}).get("gray", False)
+    of_color = rows.stack.chosen is None and rows.shape[3] == 3 and is_photograph(rows.shape[1:], rows.dtype)
+    if not of_color or (request.schema is not None and not fitted):
+        return False
+    few = rows[np.unique(np.linspace(0, len(rows) - 1, min(RANGED, len(rows))).astype(np.int64))]
+    starts = range(0, len(rows), rows.block_rows)
+    blocks = itertools.chain([few], (rows[start : start + rows.block_rows] for start in starts))
+    gray = all((x == x[..., :1]).all() for x in blocks)
+    if gray and not fitted:
+        say(f"{rows.stack.files[0].path.name}: in color, and the channels are equal: read as gray")
+    if fitted and not gray:
+        raise InputError(
+            f"{rows.stack.files[0].path} is in color, and the run was fitted on gray images: give gray ones, or fit on "
+            "images in color"
+        )
+    return gray
 
 
 def _not_empty(rows: TileRows, flat: float) -> tuple[np.ndarray, str]:

@@ -294,6 +294,10 @@ class Modality:
         """A network that denoises latents, given a condition of width `condition`; `kind` is one of `denoisers`."""
         raise NotImplementedError
 
+    def batch_size(self, row_shape: Sequence[int], usual: int) -> int:
+        """Samples in a training step by default: `usual`, or fewer if they are large."""
+        return usual
+
     def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         """Raise InputError if a side of a sample is smaller than a network accepts, where samples have sides.
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 SMALL = 14  # pixels of a side of images whose views are compared with samples
 FEWEST_TOLD_APART = 50  # samples
+LARGEST = 2**25  # values of the samples of which there are diagnostics: 170 photographs of 256 x 256 pixels
 
 
 class ProgressBar(Callback):
@@ -170,7 +171,8 @@ class FreeMemory(Callback):
 
 
 class Diagnostics(Callback):
-    """Adds label-free diagnostics of at most `rows` fixed rows and their views to metrics, about `points` times."""
+    """Adds label-free diagnostics of at most `rows` fixed rows (fewer of large samples, which would take more memory
+    than a step) and their views to metrics, about `points` times."""
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
         self.points, self.rows = points, rows
@@ -182,7 +184,8 @@ class Diagnostics(Callback):
             return
         generator = stream(trainer.seed, "diagnostics", device=trainer.device)
         order = torch.randperm(len(trainer.x), generator=stream(trainer.seed, "diagnostics", "rows"))
-        index = order[: self.rows].to(trainer.device)
+        order = order[: self.rows].to(trainer.device)
+        index = order[: max(FEWEST_TOLD_APART, LARGEST // trainer.x[order[:1]].numel())]
         trainer.method.eval()
         row.update(representation_numbers(trainer, index, generator))
         trainer.method.train()

@@ -113,7 +113,7 @@ class Contrastive(ViewsmithEstimator):
     lars 0.3 for every 256 rows of a batch."""
     batch_size: arguments.BatchSize | arguments.Auto = "auto"  # type: ignore[assignment]
     """Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500 steps,
-    otherwise 256."""
+    otherwise 256; of images above 128 x 128 pixels as many as take the memory of 256 of that size, at least 32."""
     head_learning_rate: Positive | arguments.Auto = "auto"
     """Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
     encoder, otherwise the same."""
@@ -135,7 +135,7 @@ class Contrastive(ViewsmithEstimator):
         if options.batch_size != "auto":
             return options
         if len(rows) > FEW_ROWS or not _is_short(options, modality, len(rows)):
-            return replace(options, batch_size=BATCH_SIZE)
+            return replace(options, batch_size=modality.batch_size(rows.shape[1:], BATCH_SIZE))
         rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
         return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
 

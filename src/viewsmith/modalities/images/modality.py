@@ -32,6 +32,10 @@ MOST_CHANNELS = 500
 DEEP = ("uint16", "float32")  # types of images beside uint8
 SHOWN = 6  # channels that a report shows beside the samples
 BLOCK, BLOCK_VALUES = 256, 2**22  # images whose pixels are averaged or turned at once, and their values
+#: A step on two views of so many photographs of 128 x 128 pixels takes about 2 GB, and on those of 256 x 256 four times
+#: as much: of large images a batch has fewer, but not less than the second number. In memory the maps of the network
+#: are as much as further channels.
+LARGEST_STEP, LEAST_BATCH, OF_MAPS = 256 * 128 * 128 * 15, 32, 12
 RAW_SIDE = 64  # most pixels of a side of images as raw features: with all of them a probe takes many minutes
 EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
@@ -436,6 +440,10 @@ class Images(Modality):
         if kind == "published":
             return PublishedImageDenoiser(self.channels(row_shape), condition)
         return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
+
+    def batch_size(self, row_shape: Sequence[int], usual: int) -> int:
+        values = row_shape[0] * row_shape[1] * (self.channels(row_shape) + OF_MAPS)
+        return min(usual, max(LEAST_BATCH, LARGEST_STEP // values))
 
     def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         if min(shape) < smallest:
