@@ -125,7 +125,7 @@ def test_the_choice_is_the_best_one():
         sets = np.array(list(itertools.product([False, True], repeat=10)))
         apart = [not (above & s[:, None] & s).any() for s in sets]
         value = area * np.exp(z[:, 3]) * p
-        made = Pieces(parent, np.zeros((10, 4)), area, area, z, np.zeros(10, bool))
+        made = Pieces(parent, np.zeros((10, 4)), area, area, z, *np.zeros((2, 10), bool))
         best = sets[apart][(sets[apart] @ value).argmax()]
         assert made.apart(p).tolist() == best.tolist()
         assert made.widest.tolist() == [0, 1, 2, 3, 4, 2, 6, 7, 8, 7]  # 5 and 9 have no other piece beside them
@@ -137,7 +137,7 @@ def test_the_choice_is_the_best_one():
 def test_what_is_far_on_either_side_is_not_more_probable_as_one_of_the_kind():
     z = np.random.default_rng(0).normal(0, 0.1, (200, 5))
     z[:20] *= 5  # the chosen ones vary more than all
-    each = Pieces(np.full(200, -1), np.zeros((200, 4)), *np.ones((2, 200)), z, np.zeros(200, bool))
+    each = Pieces(np.full(200, -1), np.zeros((200, 4)), *np.ones((2, 200)), z, *np.zeros((2, 200), bool))
     kind = pieces.Kind.of([each], [np.arange(200) < 20], np.zeros((1, 5)))
     far = [kind(kind.center + side * 20 * np.eye(5)) for side in (-1, 1)]
     assert (np.minimum(*far) <= kind(kind.center[None])).all()
@@ -173,7 +173,7 @@ def test_images_have_a_size_and_sharpness_of_their_own_and_dim_things_are_less_s
     assert abs(np.mean(own[:5]) - np.mean(own[5:]) - np.log(9.5 / 5.5)) <= 0.25
     z = np.tile(kind.center, (3, 1))
     z[:, pieces.HIGH] += [0, 1, -1]
-    same = pieces.Pieces(np.full(3, -1), np.zeros((3, 4)), np.ones(3), np.ones(3), z, np.zeros(3, bool))
+    same = pieces.Pieces(np.full(3, -1), np.zeros((3, 4)), np.ones(3), np.ones(3), z, *np.zeros((2, 3), bool))
     middle, bright, dim = kind.choose(same, np.zeros(5))[1]
     assert middle == bright > dim
 
@@ -198,7 +198,9 @@ def test_searches_in_halves_of_images_or_of_tiles_agree_or_the_report_says_so(tm
 
 def test_pieces_of_a_half_lie_in_the_next_larger_ones_of_it():
     parent, kept = np.array([-1, 0, 1, 2, 1, -1, 5]), np.array([True, False, True, True, True, False, True])
-    of = Pieces(parent, np.arange(28).reshape(7, 4), *np.ones((2, 7)), np.ones((7, 5)), np.zeros(7, bool)).among(kept)
+    boxes, neither = np.arange(28).reshape(7, 4), np.zeros((2, 7), bool)
+    of = Pieces(parent, boxes, *np.ones((2, 7)), np.ones((7, 5)), *neither).among(kept)
+    assert of.inside.tolist() == [False, True, True, True, True]  # of what lies in one that is not kept
     assert of.parent.tolist() == [-1, 0, 1, 0, -1] and of.boxes[:, 0].tolist() == [0, 8, 12, 16, 24]
 
 
@@ -236,3 +238,44 @@ def test_what_is_there_once_is_left_out(monkeypatch):
     images = image.clip(0, 255).astype(np.uint8)[None]
     parts = Discovery().fit(images).locate(images)
     assert len(parts) == len(places) and (parts["bottom"] - parts["top"] < 25).all()
+
+
+def composed(dishes, discs=3, side=256, seed=0):
+    """Images uint8 of small discs, in those with a dish (row, column, radius) inside of it, and their centers."""
+    rng, images, centers = np.random.default_rng(seed), [], []
+    y, x = np.mgrid[:side, :side]
+    for dish in dishes:
+        image, own = rng.normal(20, 3, (side, side)), np.zeros((0, 2))
+        row, column, radius = dish or (side / 2, side / 2, side)
+        image[np.hypot(y - row, x - column) <= radius] += 60 if dish else 0
+        while len(own) < discs:
+            at = rng.uniform(20, side - 20, 2)
+            away = np.hypot(*(own - at).T).min(initial=side)
+            if away > 30 and np.hypot(*(at - (row, column))) < radius - 20:
+                image[np.hypot(y - at[0], x - at[1]) <= rng.uniform(9, 13)] += 80
+                own = np.vstack([own, at])
+        images.append(image.clip(0, 255).astype(np.uint8))
+        centers.append(own[:, ::-1])
+    return images, centers
+
+
+@pytest.mark.parametrize(
+    ("dishes", "discs", "found"),
+    [
+        ([None, None, (128, 128, 80), None, None, None], 3, 18),  # it had the fit of the kind
+        ([(128, 128, 80), (128, 128, 70), None, None, None, None], 3, 17),  # two hid what is in all
+        ([(128, 128, 115)], 12, 12),  # it is the background, and what is around it no noise
+    ],
+)
+def test_dishes_do_not_hide_what_recurs(dishes, discs, found, monkeypatch):
+    monkeypatch.setattr(pieces, "CHECKED", 8)
+    images, centers = composed(dishes, discs, seed=1)
+    parts = Discovery().fit(images).locate(images)
+    assert len(parts) <= hits(parts, centers) + 1 and hits(parts, centers) >= found
+
+
+def test_one_thing_alone_is_listed_if_nothing_else_recurs(monkeypatch):
+    monkeypatch.setattr(pieces, "CHECKED", 8)
+    images, _ = composed([(120, 110, 60)], 0)
+    parts = Discovery().fit(images).locate(images)
+    assert len(parts) == 1 and 110 < parts["right"][0] - parts["left"][0] < 130

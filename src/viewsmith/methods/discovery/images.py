@@ -157,9 +157,12 @@ class ImageSearch(Search):
         tried = image_parts.WINDOWS if self.windows is None else self.windows
         windows = [side for side in tried if 2 * side <= smallest]
         if len(images) < 4:
+            shortest = min(map(min, images.shapes))
+            side = int(np.clip(shortest // 4, CELL * 2 * min(tried), 256))
+            tiles = f"cut large ones into tiles, from image files: load_dataset(FILE, tile={side}).x (--tile {side})"
             raise InputError(
-                f"{pluralize(len(images), 'image')}, expected at least 4: what recurs is seen across images; a large "
-                "one is cut into tiles (--tile 64)"
+                f"{pluralize(len(images), 'image')}, expected at least 4, or things apart on a plain background: what "
+                f"recurs is seen across images; {tiles if side < shortest else 'give more'}"
             )
         if not windows:
             side = CELL * 2 * min(tried)

@@ -16,13 +16,13 @@
    the ellipse to the power of `ROUND`.
 5. q: the same choice, with the same p_P and p_U, in the images with random phases. These scatter all brightness; what
    in parts or their blur makes no wrong ones, so that they count by the share of the brightness that is in none.
-6. Steady: the same search in two halves of the images; in one image alone, of every other tile. Both judge all images,
+6. Once: a dish recurs nowhere, and p_P is fitted to it, since it is large. The kind is also sought without it.
+7. Steady: the same search in two halves of the images; in one image alone, of every other tile. Both judge all images,
    and should list the same pieces.
 
 Symbols: z features of a piece; P chosen pieces; U all candidates.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -58,8 +58,8 @@ FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that are enough,
 @dataclass(frozen=True)
 class Pieces:
     """Candidates (m,) of an image, those of lower brightness first: the piece that holds each (-1: none), its box
-    (left, top, right, bottom), area, mean brightness above the background, features (m, 5), and whether the border of
-    the image cuts it."""
+    (left, top, right, bottom), area, mean brightness above the background, features (m, 5), whether the border of the
+    image cuts it, and whether it lies in one that was left out."""
 
     parent: np.ndarray
     boxes: np.ndarray
@@ -67,6 +67,7 @@ class Pieces:
     height: np.ndarray
     z: np.ndarray
     cut: np.ndarray
+    inside: np.ndarray
 
     @cached_property
     def widest(self) -> np.ndarray:
@@ -100,10 +101,12 @@ class Pieces:
     def among(self, kept: np.ndarray) -> "Pieces":
         """The kept pieces (m,), each in the smallest kept one that holds it."""
         number, near = np.cumsum(kept) - 1, np.full(len(kept) + 1, -1)  # the last one: of no piece
+        inside = np.append(self.inside, False)
         for i, parent in enumerate(self.parent):
             near[i] = number[i] if kept[i] else near[parent]
-        around = near[self.parent[kept]]
-        return Pieces(around, *(v[kept] for v in (self.boxes, self.area, self.height, self.z, self.cut)))
+            inside[i] |= inside[parent] or (parent >= 0 and not kept[parent])
+        rest = (self.boxes, self.area, self.height, self.z, self.cut, inside[:-1])
+        return Pieces(near[self.parent[kept]], *(values[kept] for values in rest))
 
     def roundness(self) -> np.ndarray:
         """p before there is a model."""
@@ -111,13 +114,15 @@ class Pieces:
 
 
 def plain_range(plane: np.ndarray) -> tuple[float, float, float]:
-    """The brightness of the background of a plane (h, w), its deviation, and how far above it the brightest is."""
+    """The brightness of the background of a plane (h, w), its deviation, and how far above it the brightest is. What is
+    around a dish that fills most of the plane is darker than this background, and no noise of it: the deviation is that
+    of its narrower side."""
     low, high, top = np.percentile(plane, [0, 99, 99.95])
     counts, edges = np.histogram(plane, 200, (low, max(high, low + 1e-12)))
     mode = edges[counts.argmax()]
-    below = plane[plane < mode]
-    noise = float(np.sqrt(np.mean((below - mode) ** 2))) if len(below) else 0.0
-    return float(mode), noise, float(top - mode)
+    below, beyond = plane[plane < mode] - mode, plane[plane > mode] - mode
+    noise = min(np.sqrt(np.mean(below**2)), 1.4826 * np.median(beyond)) if len(below) and len(beyond) else 0.0
+    return float(mode), float(noise), float(top - mode)
 
 
 def pieces_of(plane: np.ndarray) -> Pieces:
@@ -182,7 +187,7 @@ def pieces_of(plane: np.ndarray) -> Pieces:
             brightest[parent[i]] = max(brightest[parent[i]], brightest[i])
     brightest = np.log(np.maximum(brightest, 1e-12))
     z = np.column_stack([table[:, 7:10], table[:, 10] - brightest, brightest - np.log(max(top, 1e-12))])
-    return Pieces(parent, table[:, :4] - 1, table[:, 5], height, z, table[:, 11] > 0)
+    return Pieces(parent, table[:, :4] - 1, table[:, 5], height, z, table[:, 11] > 0, np.zeros(len(table), bool))
 
 
 @dataclass(frozen=True)
@@ -273,31 +278,88 @@ class Kind:
         return np.asarray((rest**2 - kind**2).sum(1) / 2 + np.log(self.all_spread / self.spread).sum())
 
 
-def _judged(
-    kind: Kind, own: np.ndarray, candidates: list[Pieces], drawn: list[Pieces], above: float, rest: float
-) -> tuple[list[tuple[np.ndarray, np.ndarray, np.ndarray]], np.ndarray, float]:
-    """What is chosen in images with an `own` center each, see `Kind.choose`; scores of what is chosen in those with
-    random phases, padded; and the share of the brightness `above` the background, `rest` without things that are left
-    out, that is in no likely piece."""
-    found = [kind.choose(*pair) for pair in zip(candidates, own, strict=True)]
-    for each, (kept, score, _) in zip(candidates, found, strict=True):
-        rest -= float((each.area * each.height)[np.unique(each.widest[kept & (score > 0)])].sum() / above)
-    null = []
-    for i, each in enumerate(drawn):
-        kept, score, _ = kind.choose(each, own[i % len(own)])
-        null.append(score[kept])
-    most = max(1, *map(len, null))
-    return found, np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null]), rest
+@dataclass(frozen=True)
+class Fields:
+    """Images that are searched: their planes, candidates, and `count` planes with random phases."""
 
+    planes: list[np.ndarray]
+    candidates: list[Pieces]
+    count: int
+    seed: int
 
-def _without_surest(candidates: list[Pieces], found: Sequence[tuple[np.ndarray, ...]]) -> tuple[list[Pieces], float]:
-    """The candidates without the thing that has the highest score, and its brightness; what lies in it stays."""
-    best = [np.where(kept, score, -np.inf).max(initial=-np.inf) for kept, score, _ in found]
-    i = int(np.argmax(best))
-    (kept, score, _), each = found[i], candidates[i]
-    thing = each.widest[np.where(kept, score, -np.inf).argmax()]
-    left = [*candidates[:i], each.among(each.widest != thing), *candidates[i + 1 :]]
-    return left, float(each.area[thing] * each.height[thing])
+    @cached_property
+    def drawn(self) -> list[Pieces]:
+        """Candidates of the planes with random phases."""
+        rng = np.random.default_rng(self.seed)
+        at = [i % len(self.planes) for i in range(self.count)]
+        return [pieces_of(random_phases(self.planes[i][..., None], rng)[..., 0]) for i in at]
+
+    @cached_property
+    def above(self) -> float:
+        """The brightness above the background."""
+        return float(sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in self.planes))
+
+    def judged(
+        self, kind: Kind, own: np.ndarray
+    ) -> tuple[list[tuple[np.ndarray, np.ndarray, np.ndarray]], np.ndarray, float]:
+        """What is chosen in images with an `own` center each, see `Kind.choose`; scores of what is chosen in those with
+        random phases, padded; and the share of the brightness above the background that is in no likely piece."""
+        found, rest = [kind.choose(*pair) for pair in zip(self.candidates, own, strict=True)], 1.0
+        for each, (kept, score, _) in zip(self.candidates, found, strict=True):
+            likely = np.unique(each.widest[kept & (score > 0) & ~each.inside])
+            rest -= float((each.area * each.height)[likely].sum() / self.above)
+        null = []
+        for i, each in enumerate(self.drawn):
+            kept, score, _ = kind.choose(each, own[i % len(own)])
+            null.append(score[kept])
+        most = max(1, *map(len, null))
+        padded = [np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null]
+        return found, np.stack(padded), max(rest, 0.0)
+
+    def times(self, kind: Kind) -> tuple[int, int]:
+        """In how many images a kind surely is, and whether it is there more than once: 0, 1, or 2 for more."""
+        found, null, rest = self.judged(kind, np.stack([kind.settled(each) for each in self.candidates]))
+        scores = np.concatenate([score[kept] for kept, score, _ in found])
+        sure = q_values(scores, null, len(found) * rest) <= LISTED
+        image = np.repeat(np.arange(len(found)), [int(kept.sum()) for kept, _, _ in found])
+        return len(np.unique(image[sure])), min(2, int(sure.sum()))
+
+    def without(self, things: list[np.ndarray]) -> "Fields":
+        """The images without things of each; what lies in these stays a candidate, and is in no random phases."""
+        planes, candidates = list[np.ndarray](), list[Pieces]()
+        for plane, each, own in zip(self.planes, self.candidates, things, strict=True):
+            planes.append(plane.copy() if len(own) else plane)
+            for left, top, right, bottom in each.boxes[own].astype(int):
+                planes[-1][top:bottom, left:right] = plain_range(plane)[0]
+            candidates.append(each.among(~np.isin(each.widest, own)))
+        return replace(self, planes=planes, candidates=candidates)
+
+    def recurring(self) -> "tuple[Fields, Kind, np.ndarray]":
+        """The kind that is in most images, and the `own` of each; the images without things that do not recur.
+
+        A dish is larger than all that is in it, so that p_P is fitted to it. If half of the weight of p_P is in one
+        thing, or in things in at most half of the images, the kind is also sought without these, and is taken if it is
+        in more images, or more than once."""
+        searched, best, most = self, None, (-1, -1)
+        while True:
+            kind, own = Kind.fitted(searched.candidates)
+            pairs = zip(searched.candidates, own, strict=True)
+            chosen = [np.flatnonzero(kind.choose(*pair)[0]) for pair in pairs]
+            image, piece = np.repeat(np.arange(len(chosen)), [*map(len, chosen)]), np.concatenate(chosen)
+            area = np.concatenate([e.area[rows] for e, rows in zip(searched.candidates, chosen, strict=True)])
+            order = np.argsort(-area, kind="stable")
+            half = order[: 1 + int(np.searchsorted(area[order].cumsum(), area.sum() / 2))]
+            few = len(half) == 1 or 2 * len(np.unique(image[half])) <= len(chosen)
+            if best is None and not few:
+                return searched, kind, own
+            times = searched.times(kind)
+            if times > most:
+                best = searched, kind, own
+            things = [np.unique(e.widest[piece[half[image[half] == i]]]) for i, e in enumerate(searched.candidates)]
+            others = searched.without(things)
+            if best is not None and (times < most or not few or not any(len(e.area) for e in others.candidates)):
+                return best
+            searched, most = others, max(times, most)
 
 
 def _tile(each: Pieces, shape: tuple[int, ...]) -> np.ndarray:
@@ -366,46 +428,32 @@ class PieceSearch(ImageSearch):
                 "the images have no things apart on a plain background, which features='pieces' is for: use "
                 "features='patches'"
             )
-        rows = images.order[:FITTED]
-        planes = [self._read(images, int(i))[0] for i in rows]
-        candidates = [pieces_of(plane) for plane in planes]
-        rng = np.random.default_rng(self.seed)
-        at = [i % len(planes) for i in range(_enough(images))]
-        drawn = [pieces_of(random_phases(planes[i][..., None], rng)[..., 0]) for i in at]
-        above = float(sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes))
-        rest = 1.0
-        while True:
-            kind, own = Kind.fitted(candidates)
-            found, null, self.rest = _judged(kind, own, candidates, drawn, above, rest)
-            q = q_values(np.concatenate([score[kept] for kept, score, _ in found]), null, len(rows) * self.rest)
-            alone = (q <= LISTED).sum() == 1
-            others, bright = _without_surest(candidates, found)
-            if not alone or not any(len(each.area) for each in others):
-                break
-            # What is there once does not recur: a dish, which is larger than all that is in it.
-            candidates, rest = others, rest - bright / above
+        planes = [self._read(images, int(i))[0] for i in images.order[:FITTED]]
+        every = Fields(planes, [pieces_of(plane) for plane in planes], _enough(images), self.seed)
+        every, kind, own = every.recurring()
+        found, null, self.rest = every.judged(kind, own)
+        q = q_values(np.concatenate([score[kept] for kept, score, _ in found]), null, len(planes) * self.rest)
         self.null, self.parts, self.tried = [null], [kind], [[kind]]
         self.least_q = [float(q.min(initial=1.0))]
         z = np.concatenate([z[kept] for kept, _, z in found])
         self.typical = [Typical.of(kind.standard(z[q <= SURE]), self.seed)]
-        shapes = [plane.shape for plane in planes]
-        self.steady = self._agreement(candidates, shapes, drawn, above, rest)
+        self.steady = self._agreement(every)
 
-    def _agreement(
-        self, candidates: list[Pieces], shapes: list[tuple[int, ...]], drawn: list[Pieces], above: float, rest: float
-    ) -> float:
+    def _agreement(self, every: Fields) -> float:
         """Share of the pieces that searches in two halves of the images, or of the tiles of one, list in all of them,
         which both list (Dice 1945); NaN if a half has no candidates, or no search lists any."""
-        half, listed = folds(len(candidates), self.seed, 2), []
+        candidates, listed = every.candidates, []
+        half = folds(len(candidates), self.seed, 2)
         for f in range(2):
-            own = [each for each, of in zip(candidates, half, strict=True) if of == f]
+            own = [i for i, of in enumerate(half) if of == f]
+            some = replace(every, planes=[every.planes[i] for i in own], candidates=[candidates[i] for i in own])
             if len(candidates) == 1:
-                own = [candidates[0].among(_tile(candidates[0], shapes[0]) % 2 == f)]
-            if not any(len(each.area) for each in own):
+                tile = _tile(candidates[0], every.planes[0].shape) % 2
+                some = replace(every, candidates=[candidates[0].among(tile == f)])
+            if not any(len(each.area) for each in some.candidates):
                 return float("nan")
-            kind, _ = Kind.fitted(own)
-            settled = np.stack([kind.settled(each) for each in candidates])
-            found, null, left = _judged(kind, settled, candidates, drawn, above, rest)
+            kind = some.recurring()[1]
+            found, null, left = every.judged(kind, np.stack([kind.settled(each) for each in candidates]))
             firsts = [self._first(kept, score) for kept, score, _ in found]
             score = np.concatenate([score[first] for first, (_, score, _) in zip(firsts, found, strict=True)])
             sure = q_values(score, null, len(candidates) * left) <= LISTED
