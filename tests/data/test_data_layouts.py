@@ -170,3 +170,57 @@ def test_forms_of_redcap_are_told(tmp_path, monkeypatch):
         load_dataset(tmp_path / "r.csv")
     exec(advised(next(str(w.message) for w in said if "forms" in str(w.message)))[1], {})
     assert {*pd.read_csv(out)} == {"id", "pulse", "weight"}
+
+
+def test_rows_of_values_are_told(tmp_path, monkeypatch):
+    """The tables of PCR have a row for each well, below 46 lines of titles and above some of settings."""
+    rows = [f"{i},GM{i // 6},CHR{i % 3},{20 + i % 3}.5" for i in range(60)]
+    titles = "".join(f"Calibration {i} performed on,11-12-2018,,\n" for i in range(46))
+    text = titles + "Well,Sample Name,Target Name,CT\n" + "\n".join(rows) + "\n,,,\n" * 80
+    (tmp_path / "q.csv").write_text(text.replace("21.5", "Undetermined", 1))
+    with pytest.warns(UserWarning, match="rows are values of Target Name, several of each Sample Name") as said:
+        load_dataset(tmp_path / "q.csv", columns={"CT": "numeric"})
+    _, code, out, _ = advised(next(str(w.message) for w in said if "several of each" in str(w.message)))
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    found = pd.read_csv(out, index_col="Sample Name")
+    assert found.shape == (10, 3) and (found.CHR2 == 22.5).all()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_counts_of_species_at_places(tmp_path, monkeypatch, whole, recwarn):
+    frame = pd.DataFrame({"site": np.repeat(np.arange(12), 8), "species": np.tile([*"abcdefgh"], 12)})
+    frame["abundance"] = frame.index % 5 + (0 if whole else 0.5)
+    frame[frame.index % 7 > 0].to_csv(tmp_path / "e.csv", index=False)
+    load_dataset(tmp_path / "e.csv")
+    monkeypatch.chdir(tmp_path)
+    exec(advised(next(str(w.message) for w in recwarn if "rows are values of species" in str(w.message)))[1], {})
+    assert pd.read_csv("e_wide.csv").isna().any().any() == (not whole)
+    recwarn.clear()
+    load_dataset(tmp_path / "e.csv", drop=["site"])
+    assert not any("rows are values" in str(w.message) for w in recwarn)
+
+
+def test_wells_of_a_plate_are_told(tmp_path, monkeypatch):
+    wells = pd.DataFrame(rng.normal(size=(40, 12)), columns=[f"A{i + 1}" for i in range(12)])
+    wells.insert(0, "Time", np.arange(40) * 600)
+    wells.to_csv(tmp_path / "w.csv", index=False)
+    with pytest.warns(UserWarning, match="columns are wells of a plate") as said:
+        load_dataset(tmp_path / "w.csv")
+    _, code, out, options = advised(next(str(w.message) for w in said if "wells" in str(w.message)))
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    assert load_dataset(out, modality=options["modality"], drop=[options["drop"]]).x.shape == (12, 1, 40)
+
+
+def test_genes_beside_their_places_are_no_samples(tmp_path, monkeypatch):
+    names = [f"ENSG{i:011d}" for i in range(50)]
+    frame = pd.DataFrame({"Geneid": names, "Chr": "chr1", "Start": 1, "End": 9, "Strand": "+", "Length": 9})
+    frame = frame.assign(**{f"s{i}.bam": rng.poisson(9, 50) for i in range(8)})
+    (tmp_path / "f.txt").write_text("# Program:featureCounts v2.0.1\n" + frame.to_csv(index=False, sep="\t"))
+    monkeypatch.chdir(tmp_path)
+    exec(advised(refusal(load_dataset, tmp_path / "f.txt"))[1], {})
+    assert load_dataset("f.csv", drop=["sample"], normalization="log").x.shape == (8, 50)
+    frame[["Geneid", "Chr", "s0.bam", "s1.bam"]].rename(columns={"s0.bam": "logFC", "s1.bam": "FDR"}).to_csv("t.csv")
+    with pytest.warns(UserWarning, match="rows are genes with the results of a test"):
+        load_dataset("t.csv")

@@ -1,7 +1,9 @@
 """Tables beside text and parquet: Excel, feather, lines of JSON, SQLite, other encodings, two tables in one file."""
 
 import json
+import re
 import sqlite3
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -218,3 +220,13 @@ def test_orc(tmp_path):
     pytest.importorskip("pyarrow")
     pd.DataFrame({"a": [1.5, 2, 3], "b": [1, 2, 4]}).to_orc(tmp_path / "a.orc")
     assert load_dataset(tmp_path / "a.orc").x.shape == (3, 2)
+
+
+def test_a_sheet_without_its_size(tmp_path):
+    """As programs write it that do not say how many rows a sheet has."""
+    pytest.importorskip("openpyxl")
+    pd.DataFrame({"a": np.arange(9.0), "b": np.arange(9.0) ** 2}).to_excel(tmp_path / "a.xlsx", index=False)
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as book, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as other:
+        for name in book.namelist():
+            other.writestr(name, re.sub(rb"<dimension[^>]*/>", b"", book.read(name)))
+    assert load_dataset(tmp_path / "b.xlsx").x.shape == (9, 2)

@@ -36,11 +36,81 @@ def transposing(source_name: str, key: str = "", counts: bool = True) -> str:
     return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
 
 
-def refuse_proteins(path: Path, columns: Collection[str]) -> None:
-    """Raise InputError for a table of MaxQuant, whose rows are proteins and which has several columns a sample."""
+_OF_GENES = {"Geneid", "Chr", "Start", "End", "Strand", "Length"}  # columns of featureCounts
+_TESTED = ({"log2foldchange", "logfc"}, {"padj", "fdr", "adj.p.val"})  # of DESeq2, edgeR and limma
+
+
+def refuse_features(path: Path, columns: Collection[str]) -> None:
+    """Raise InputError for a table of MaxQuant or featureCounts, whose rows are proteins or genes, beside columns that
+    are no samples; warn of one of tests of genes."""
+    if {*columns} >= _OF_GENES:
+        raise InputError(sentence(path, named("featurecounts")))
+    if all({str(name).lower() for name in columns} & names for names in _TESTED):
+        warn(f"{path}: rows are genes with the results of a test, and no samples: give the table of counts")
     kinds = [kind for kind in ("LFQ intensity", "Intensity") if any(name.startswith(f"{kind} ") for name in columns)]
     if "Protein IDs" in columns and kinds:
         raise InputError(sentence(path, named("maxquant"), kinds[0]))
+
+
+READ = "read"  # in `attrs` of a table of text with a header: the code that reads it, of ``{path}``
+_LONG = Format(  # a column for each name; numbers that are not there are 0, other values missing
+    "",
+    "import pandas as pd; d = READ; d['{key}'] = pd.to_numeric(d['{key}'], errors='coerce'); "
+    "d.pivot_table('{key}', 'SAMPLE', 'NAME')FILLED.to_csv({out})",
+    suffix="_wide.csv",
+)
+_NAMES = re.compile(
+    r"(?i)(.*[\W_])?(gene|target|protein|peptide|metabolite|compound|analyte|marker|species|taxon|otu|asv|feature|variable|"
+    r"parameter|measure(ment)?|item|question|assay|test)([\W_]*(id|name|symbol|code))?"
+)
+_VALUES = re.compile(
+    r"(?i)(.*[\W_])?(value|counts?|reads|abundance|intensity|expression|level|conc(entration)?|amount|c[tq]|[tf]pkm|tpm|"
+    r"result|score|signal|area|response|answer|cover|number)"
+)
+REPLICATES = 4  # rows at most, in the mean, of one sample and name
+
+
+def warn_long(frame: Any, source_name: str) -> bool:
+    """Warn of a table with a row for each value, of a sample and a name of what is measured; whether so."""
+    ids = [name for name in map(str, frame.columns) if frame[name].dtype.kind not in "fbM"]
+    values = [name for name in map(str, frame.columns) if _VALUES.fullmatch(name) and _numeric(frame[name].dropna())]
+    kinds = [name for name in ids if _NAMES.fullmatch(name) and frame[name].nunique() > 2]
+    for name in kinds if values else ():
+        for sample in sorted({*ids} - {name, *values}, key=lambda other: -frame[other].nunique()):
+            pairs = frame[[sample, name]].dropna().drop_duplicates()
+            each = pairs.groupby(sample)[name].size()
+            few = 2 * each.median() < max(6, frame[name].nunique())
+            if few or len(each) < 2 or REPLICATES * len(pairs) < frame[name].notna().sum():
+                continue
+            way, read = "make a column of each (pivot_table of a DataFrame)", frame.attrs.get(READ)
+            if read is not None and all(quoted_path(each) == f"'{each}'" for each in (sample, name, values[0])):
+                filled = ".fillna(0)" if frame[values[0]].dtype.kind in "iu" else ""
+                code = _LONG.code.replace("SAMPLE", sample).replace("NAME", name).replace("FILLED", filled)
+                way = command(Path(source_name), replace(_LONG, code=code.replace("READ", read)), values[0])
+            warn(f"{source_name}: rows are values of {name}, several of each {sample}, and no samples: {way}")
+            return True
+    return False
+
+
+_WELLS = Format(
+    "",
+    "import pandas as pd; READ.filter(regex='^[A-P][0-9]+$').T.to_csv({out}, index_label='well')",
+    suffix="_wells.csv",
+    options=" --modality series --drop well",
+)
+FEWEST_WELLS = 8  # columns
+
+
+def warn_wells(frame: Any, source_name: str) -> bool:
+    """Warn of a table of a plate reader with a column for each well and a row for each moment; whether so."""
+    wells = [name for name in map(str, frame.columns) if re.fullmatch(r"[A-P](0?[1-9]|1\d|2[0-4])", name)]
+    if len(wells) < max(FEWEST_WELLS, 0.8 * frame.shape[1]) or len(frame) < FEWEST_MOMENTS:
+        return False
+    way, read = "exchange rows and columns (.T of a DataFrame)", frame.attrs.get(READ)
+    if read is not None:
+        way = command(Path(source_name), replace(_WELLS, code=_WELLS.code.replace("READ", read)))
+    warn(f"{source_name}: columns are wells of a plate, by their names, and rows moments, but samples are rows: {way}")
+    return True
 
 
 _TAXA = Format(  # also below lines of comments, without what is said of the taxa
@@ -79,7 +149,7 @@ def warn_taxa(frame: Any, source_name: str) -> bool:
 
 _FORMS = Format(  # the rows of the form with the most values, with what is said once of each record
     "",
-    "import pandas as pd; d = pd.read_csv({path}, sep=SEP); k = d['{key}'].fillna(''); "
+    "import pandas as pd; d = READ; k = d['{key}'].fillna(''); "
     "f = d.notna().sum(axis=1).groupby(k).sum().drop('', errors='ignore').idxmax(); "
     "p = lambda v: d[k == v].dropna(axis=1, how='all').filter(regex='^(?!redcap_)'); "
     "a, b, i = p(f), p(''), d.columns[0]; "
@@ -93,12 +163,10 @@ def warn_forms(frame: Any, source_name: str) -> bool:
     for name in ("redcap_repeat_instrument", "redcap_event_name"):
         if name not in frame.columns or frame[name].fillna("").nunique() < 2:
             continue
-        path, record = Path(source_name), str(frame.columns[0])
-        way = "give those of one of them"
-        text = lines_of_text(path) if path.suffix.lower() in TEXT_TABLES else None
-        if text is not None and quoted_path(record) == f"'{record}'":
-            form = replace(_FORMS, code=_FORMS.code.replace("SEP", repr(text.separator)))
-            way = command(path, replace(form, options=f" --groups {quoted(record)} --split-groups"), name)
+        way, read, record = "give those of one of them", frame.attrs.get(READ), str(frame.columns[0])
+        if read is not None and quoted_path(record) == f"'{record}'":
+            form = replace(_FORMS, code=_FORMS.code.replace("READ", read))
+            way = command(Path(source_name), replace(form, options=f" --groups {quoted(record)} --split-groups"), name)
         warn(f"{source_name}: rows are of several forms, by {name}, and each has the columns of its own alone: {way}")
         return True
     return False

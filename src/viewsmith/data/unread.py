@@ -110,6 +110,8 @@ def _by_content(path: Path, extension: str) -> Format | None:
         return named("volume")  # Analyze; those of ENVI are read
     if extension in (".h5", ".hdf5"):
         return _of_keypoints(path)
+    if extension == ".nwb" and _has_spikes_alone(path):
+        return named("spikes")
     if extension in (".fif", ".fif.gz") and re.search(r"[-_]epo\.fif", path.name.lower()):
         return named("epochs", "read_epochs")
     if extension == ".set" and _has_epochs(path):
@@ -165,6 +167,18 @@ def _along_one_axis(path: Path) -> bool:
                 axes = [each.ndim for each in found.values() if hasattr(each, "dtype") and each.dtype.kind in "iuf"]
         return max(axes, default=0) == 1
     except Exception:  # without h5py, or damaged
+        return False
+
+
+def _has_spikes_alone(path: Path) -> bool:
+    """Whether a file of NWB has times of spikes, and no recording."""
+    try:
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            others = (file.get(each, ()) for each in ("acquisition", "processing"))
+            return "spike_times" in file.get("units", ()) and not any(map(len, others))
+    except (ImportError, OSError, RuntimeError, ValueError):
         return False
 
 

@@ -354,7 +354,8 @@ def _recordings(
     note = f"Dark lines: the sample. Colored lines: {views.shape[1]} of its views. One line for each channel."
     if shown < samples.shape[1]:
         note += f" Shown: the first {shown} of {samples.shape[1]} channels."
-    center, spread = np.nanmean(samples, axis=(0, 2)), np.nanstd(samples, axis=(0, 2))
+    drawn = np.where(np.isnan(samples).all(axis=(0, 2))[:, None], 0.0, samples)  # of which a channel may have no value
+    center, spread = np.nanmean(drawn, axis=(0, 2)), np.nanstd(drawn, axis=(0, 2))
     scale = np.where(spread > 0, spread, 1)
     offset = -5.0 * np.arange(shown)[:, None] - (center / scale)[:shown, None]
     points, name = along

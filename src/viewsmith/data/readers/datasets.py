@@ -17,6 +17,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, quoted, require, say, suggest, warn
 from viewsmith.core.files import read_json
 from viewsmith.core.rows import check_size
+from viewsmith.data.layouts import READ
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import VALIDATION, file_of
 from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, check_column, lines_above, table_rows, titles, with_none
@@ -62,6 +63,9 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
     file, given = file_of(path)
     _check_file_size(file)
     with reading(str(file), "an .xlsx workbook"), pd.ExcelFile(file, engine="openpyxl") as book:
+        for sheet in book.book.worksheets:
+            if sheet.max_row is None:  # of programs that do not write the size of a sheet
+                sheet.calculate_dimension(force=True)
         filled = [sheet for sheet in book.book.worksheets if sheet.max_row > 1]
         filled.sort(key=lambda sheet: -sheet.max_row * sheet.max_column)  # a line names the largest
         sheet = _one([str(each.title) for each in filled], given, file, "sheet")
@@ -79,6 +83,8 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
             place = [list(frame.columns).index(label)]
             written = book.parse(sheet, header=below, usecols=place, dtype=str, keep_default_na=False).iloc[:, 0]
             frame = with_none(frame, label, written, str(path))
+    if joined is None and not given:
+        frame.attrs[READ] = f"pd.read_excel({{path}}, sheet_name={sheet!r}, header={below})"
     if above and request.schema is None:
         say(f"{path}: {titles(above, top.iloc[0].dropna().iloc[0] if top.iloc[0].notna().any() else '')}")
     if joined is not None and request.schema is None:

@@ -25,7 +25,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SUFFIXES, TIFF, file_of
 from viewsmith.data.reading import FileContents, deep, reader, reading
 from viewsmith.data.tiles import image_reader
-from viewsmith.data.unread import refuse
+from viewsmith.data.unread import named, refuse, sentence
 from viewsmith.modalities.images.modality import Images
 
 
@@ -104,6 +104,8 @@ def dicom_file(path: Path) -> ImageFile:
         header = pydicom.dcmread(path, stop_before_pixels=True)
         if "Rows" not in header:
             kind = header.get("Modality", "no modality")  # such as the report beside a series
+            if "WaveformSequence" in header:
+                raise InputError(sentence(path, named("waveform")))
             raise Unreadable(f"{path} is a DICOM file without an image ({kind}): leave it out", f"no image: {kind}")
         frames, colors = int(header.get("NumberOfFrames") or 1), int(header.get("SamplesPerPixel") or 1)
         slope, start = float(header.get("RescaleSlope", 1) or 1), float(header.get("RescaleIntercept", 0) or 0)

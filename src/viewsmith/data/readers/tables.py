@@ -28,7 +28,7 @@ from viewsmith.core.rows import RowSource
 from viewsmith.data import labels
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.label_tables import with_labels
-from viewsmith.data.layouts import refuse_proteins, transposing, warn_forms, warn_rows, warn_taxa
+from viewsmith.data.layouts import refuse_features, transposing, warn_forms, warn_long, warn_rows, warn_taxa, warn_wells
 from viewsmith.data.marks import warn_last_rows, with_numbers
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
@@ -128,9 +128,12 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     y = None if request.label is None else frames.labels(frame[request.label])
     given = given_roles(request)
     if not given:
-        refuse_proteins(Path(source_name), list(features.columns))
+        refuse_features(Path(source_name), list(features.columns))
+    told = not given and any(each(features, source_name) for each in (warn_taxa, warn_forms, warn_wells))
+    among = frames.without_columns(features, {name for name, role in given.items() if role != "numeric"})
+    told = told or warn_long(among, source_name)
     roles = choose_roles(features, given, source_name)
-    if not given and not warn_taxa(features, source_name) and not warn_forms(features, source_name):
+    if not given and not told:
         warn_rows(features, roles, source_name)
     _check_genes(features, roles, source_name)
     if request.label is None:
@@ -242,13 +245,14 @@ def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n:
 _PIXEL = re.compile(r"(?i)(pixel|px|p)[_ ]?\d+([x_]\d+)?")  # names of columns
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
-MOST_TITLES = 20  # lines above the names of the columns
+MOST_TITLES = 100  # lines above the names of the columns
 RENAME = "rename them; if the first line is data: --header no"
 
 
 def lines_above(filled: Sequence[int]) -> int:
     """How many lines stand above the names of the columns, given the filled cells of the first lines: titles, of two
     cells at most, where the lines below have twice as many."""
+    filled = filled[: max((i for i, cells in enumerate(filled, 1) if cells), default=0)]
     width = int(np.median(filled[len(filled) // 2 :])) if filled else 0
     titles = 0
     while titles < min(MOST_TITLES, len(filled) - 2) and filled[titles] <= min(2, width // 2):

@@ -17,6 +17,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, say, warn
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.headers import DECIMAL_COMMA, LOOKED_AT, has_header, numbers_of
+from viewsmith.data.layouts import READ
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
 from viewsmith.data.readers import tables
@@ -338,6 +339,8 @@ def _frame(
         frame = frame if points is None else _places(frame, str(path))
         if points is not None or rate is not None:
             frame.attrs[RATE] = rate
+        if "names" not in layout and text is None:
+            frame.attrs[READ] = f"pd.read_csv({{path}}, sep={layout['sep']!r}, skiprows={layout['skiprows']})"
         return frame, options
 
 
@@ -374,8 +377,12 @@ def _places(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
 
 def _first_lines(path: Path, text: str | None) -> list[str]:
     """The first lines of a file, or of its text if that is not in UTF-8."""
-    lines = _lines(path, None) if text is None else text[:100_000].splitlines()
-    return list(itertools.islice(lines, LOOKED_AT))
+    lines = iter(_lines(path, None) if text is None else text[:100_000].splitlines())
+    found = list(itertools.islice(lines, LOOKED_AT))
+    cells = [len(re.findall(r"[^,;\t\s][^,;\t]*", line)) for line in found]
+    if len(found) == LOOKED_AT and np.median(cells) <= 2:  # titles may be longer
+        found += itertools.islice(lines, 3 * LOOKED_AT)
+    return found
 
 
 def _lines(path: Path, text: str | None) -> Iterator[str]:
