@@ -1,6 +1,7 @@
 """Data sets of images as they are published: the line that is said for each is run, and its result is read."""
 
 import json
+import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from PIL import Image
 
 from refusals import refusal
 from viewsmith.data import load_dataset
+from viewsmith.data.any_size import read_samples
 
 rng = np.random.default_rng(0)
 X, Y = rng.integers(0, 256, (12, 32, 32, 3), np.uint8), np.arange(12, dtype=np.uint8) % 3
@@ -258,3 +260,63 @@ def test_bands_of_satellites_are_channels(tmp_path, capsys):
     for place in ("set", "flat"):
         data = load_dataset(tmp_path / place, channel_files="{name}_B{channel}.tif")
         assert data.x.shape == (12, 8, 8, 2) and data.y is None
+
+
+def run_line(message, folder, monkeypatch):
+    """Run the line of a message in a folder; what it has written."""
+    monkeypatch.chdir(folder)
+    _, code, out, _ = advised(message)
+    exec(code, {"__name__": "line"})
+    return Path(out)
+
+
+def test_bands_of_sentinel_2_are_read_and_not_the_preview(tmp_path, monkeypatch):
+    imagecodecs = pytest.importorskip("imagecodecs")
+    bands = tmp_path / "S2A.SAFE" / "GRANULE" / "L2A_T31" / "IMG_DATA"
+    for name, sides in {"B02_10m": 60, "B02_20m": 30, "B11_20m": 30, "TCI_10m": 60}.items():
+        path = bands / f"R{name[-3:]}" / f"T31UFS_20200101T000000_{name}.jp2"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plane = rng.integers(0, 4000, (sides, sides)).astype("uint16")
+        path.write_bytes(imagecodecs.jpeg2k_encode(plane, level=0))
+    Image.fromarray(X[0]).save(tmp_path / "S2A.SAFE" / "preview.jpg")
+    (tmp_path / "S2A.SAFE" / "MTD_MSIL2A.xml").write_text("<a/>")
+    said = refusal(load_dataset, tmp_path / "S2A.SAFE", tile=16)
+    assert "S2A.SAFE has the bands of Sentinel-2" in said and said.endswith("--channel-files '{channel}.jp2' --tile 64")
+    out = run_line(said, tmp_path, monkeypatch)
+    assert load_dataset(out, channel_files="{channel}.jp2", tile=16).x.shape == (25, 16, 16, 2)
+    assert "S2A.SAFE has the bands" in refusal(read_samples, str(tmp_path / "S2A.SAFE"))
+
+
+def test_images_of_sentinel_1(tmp_path, monkeypatch):
+    tifffile = pytest.importorskip("tifffile")
+    (tmp_path / "S1A.SAFE" / "measurement").mkdir(parents=True)
+    for name in ("vv", "vh"):
+        file = tmp_path / "S1A.SAFE" / "measurement" / f"s1a-iw-grd-{name}-20200101t055000-001.tiff"
+        tifffile.imwrite(file, rng.integers(0, 900, (40, 40)).astype("uint16"))
+    out = run_line(refusal(load_dataset, tmp_path / "S1A.SAFE"), tmp_path, monkeypatch)
+    assert load_dataset(out, channel_files="{channel}.tiff", tile=20, overlap=0).x.shape == (4, 20, 20, 2)
+
+
+def test_complex_numbers_are_not_their_real_part(tmp_path, monkeypatch):
+    tifffile = pytest.importorskip("tifffile")
+    x = (rng.normal(size=(40, 40)) + 1j * rng.normal(size=(40, 40))).astype("complex64")
+    tifffile.imwrite(tmp_path / "slc.tif", x)
+    np.save(tmp_path / "slc.npy", x)
+    out = run_line(refusal(load_dataset, tmp_path / "slc.tif", tile=20), tmp_path, monkeypatch)
+    np.testing.assert_allclose(load_dataset(out, tile=20).x[0, :, :, 0], abs(x)[:20, :20], rtol=1e-6)
+    assert "complex" in refusal(load_dataset, tmp_path / "slc.npy", tile=20)
+
+
+def test_temperatures_beside_a_picture_in_false_colors_are_named(tmp_path, monkeypatch, recwarn):
+    pytest.importorskip("tifffile")
+    for i in range(3):
+        Image.fromarray(X[i]).save(tmp_path / f"{i}.jpg")
+    assert load_dataset(tmp_path).x.shape == (3, 32, 32, 3) and not recwarn.list
+    first = tmp_path / "0.jpg"
+    first.write_bytes(first.read_bytes()[:2] + b"\xff\xe1\x00\x08FLIR\0\x01" + first.read_bytes()[2:])
+    assert load_dataset(tmp_path).x.shape == (3, 32, 32, 3)
+    said = str(recwarn.pop().message)
+    assert "0.jpg has temperatures of a FLIR camera, and its picture in false colors is read" in said
+    unpacked = SimpleNamespace(unpack=lambda file: SimpleNamespace(celsius=np.full((12, 16), 21.5)))
+    monkeypatch.setitem(sys.modules, "flyr", unpacked)
+    assert load_dataset(run_line(said, tmp_path.parent, monkeypatch)).x.dtype == np.float32

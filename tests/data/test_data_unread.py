@@ -534,3 +534,10 @@ def test_images_of_a_result_are_no_samples(tmp_path, recwarn):
     assert [file.name for file in image_files(tmp_path)] == ["0.png", "1.png", "2.png"]
     assert "has results, whose images are not samples, ignored: found" in str(recwarn.pop().message)
     assert load_dataset(tmp_path).row_names == ["0.png", "1.png", "2.png"]
+
+
+def test_a_map_of_orientations(tmp_path, monkeypatch):
+    header = "Channel Text File\nXCells\t20\nPhases\t1\n3.6;3.6;3.6\tNi\n"
+    rows = "".join(f"1\t{i / 10}\t{i / 7}\t{i % 5}\n" for i in range(12))
+    (tmp_path / "a.ctf").write_text(f"{header}Phase\tX\tEuler1\tBands\n{rows}")
+    assert follow(refusal(load_dataset, tmp_path / "a.ctf"), tmp_path, monkeypatch).x.shape == (12, 4)

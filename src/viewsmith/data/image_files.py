@@ -21,6 +21,7 @@ from viewsmith.data.damaged import read_each
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, INSTRUMENTS, TIFF, extension_of, file_of
 from viewsmith.data.reading import FileContents, by_ending, deep, planes_of, reading, recognized
+from viewsmith.data.unread import command, named
 from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of, square
 from viewsmith.modalities.images.modality import Images
 
@@ -452,6 +453,9 @@ def stack_of(
     found = [file.with_axes(axes, alone=len(files) == 1).at_level(level) for file in headers]
     first = found[0]
     for file in found:
+        if file.dtype.kind == "c":
+            line = f"; {command(file.path, named('amplitude'))}" if file.path.suffix.lower() in TIFF else ""
+            raise InputError(f"{file.path} has complex numbers: save their amplitudes, np.abs(x), as floats{line}")
         if file.dtype != first.dtype:
             raise InputError(
                 f"{file.path} is {file.dtype}, and {first.path.name} {first.dtype}: expected one depth; give files "

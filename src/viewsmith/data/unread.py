@@ -9,7 +9,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,7 @@ def _of_keypoints(path: Path) -> Format | None:
         return None
 
 
-def _refuse_data_set(folder: Path) -> None:
+def refuse_data_set(folder: Path) -> None:
     """Raise InputError for a folder of a data set that one of its files tells, with the way on."""
     for name, about in _table().items():
         if name != "advice" and "of" in about and any(folder.glob(about["of"])):
@@ -221,6 +221,21 @@ def beside_images(folder: Path) -> str:
             line = line.replace(", and give ", f", and give {folder} --labels ") + " --label label"
         return f"; there is {form.what}: {line}" if not objects else f"; there are {form.what}, as samples: {line}"
     return ""
+
+
+def of_temperatures(files: Sequence[Path], folder: Path) -> str:
+    """What is said of photographs if the first one is a picture in false colors beside the temperatures that a camera
+    has measured, with the line that converts these; else empty."""
+    first = files[0]
+    if first.suffix.lower() not in (".jpg", ".jpeg") or not first.is_file():
+        return ""
+    with first.open("rb") as file:
+        if b"FLIR\0" not in file.read(2**16):
+            return ""
+    return (
+        f"{folder}: {first.name} has temperatures of a FLIR camera, and its picture in false colors is read; to read "
+        f"temperatures: {command(folder, named('temperatures'))}"
+    )
 
 
 def _is_dicom(path: Path) -> bool:
@@ -368,7 +383,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
     """Raise InputError for a folder without images that has something else, with what to do about it; `read` has the
     endings of files that are read."""
     found: dict[str, list[Path]] = {}
-    _refuse_data_set(folder)
+    refuse_data_set(folder)
     if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
         raise InputError(f"{folder} is a data set on disk without its files .arrow: copy it from its source again")
     for file in _files(folder):
