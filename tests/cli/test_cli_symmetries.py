@@ -137,6 +137,14 @@ def test_fit_says_what_it_chose_and_its_report_shows_it(tmp_path, how):
     assert "<h3>Symmetries" not in (tmp_path / "forced" / "report.html").read_text()
 
 
+def test_reports_show_samples_that_are_too_few_for_a_test(tmp_path):
+    np.save(tmp_path / "few.npy", strokes(20))
+    command = ("fit", tmp_path / "few.npy", "--modality", "images", "--epochs", 1)
+    assert "mirror: on, not tested: 20 different samples" in good(*command, "--out", tmp_path / "run").err
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<td>not tested</td>" in page.partition("<h3>Symmetries")[2]
+
+
 def test_stronger_views_leave_the_data(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.random.default_rng(0).normal(size=(200, 8)))
     options = ("--option", "noise_strength", "--values", ".1,4", "--views", "noise", "--json")

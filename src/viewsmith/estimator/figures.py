@@ -98,18 +98,21 @@ def channel_strip(model: Any, dataset: Dataset) -> Figure | None:
 
 
 def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Figure | None:
-    """Samples beside what tested transformations make of them, and what the tests have shown; None without tests."""
-    tests = {name: test for name, test in tests.items() if "told_apart" in test}
+    """Samples beside what transformations make of them, and what tests have shown, if there are enough samples for
+    them; None if the user has said what to use."""
+    samples = gallery_samples(dataset)
+    known = modality_of(dataset.modality).transformations_of(samples) if tests else {}
+    tests = {name: test for name, test in tests.items() if name in known}
     if not tests:
         return None
-    samples = gallery_samples(dataset)
-    known = modality_of(dataset.modality).transformations_of(samples)
     views = np.stack([known[name](samples) for name in tests], axis=1)
     caption = f"Samples and transformed samples. From a distance ratio of {OFF_THE_DATA} a transformation is off."
     keys = ("told_apart", "distance_ratio")
     table = [["transformation", "rate", "told apart (95 %)", "distance ratio (95 %)"]]
     for name, test in tests.items():
-        numbers = [with_interval(test[key], test.get(f"{key}_interval", ())) for key in keys]
+        numbers = [
+            with_interval(test[key], test.get(f"{key}_interval", ())) if key in test else "not tested" for key in keys
+        ]
         table.append([name, f"{test['rate']:g}", *numbers])
     return gallery("Symmetries", caption, samples, views, dataset.modality, tables={"": table})
 
