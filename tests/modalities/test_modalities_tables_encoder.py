@@ -13,6 +13,7 @@ from table_toys import ROLES, ROWS, N, encoder, people
 
 from properties import examples
 from refusals import refusal
+from viewsmith.data import labels
 from viewsmith.data.labels import leaking_columns, warn_leaks
 from viewsmith.modalities.frames import by_value
 from viewsmith.modalities.tables import TableArray, roles, table_of
@@ -432,6 +433,28 @@ def test_a_column_that_determines_the_label():
         warn_leaks(frame.drop(columns="label"), frame["label"].to_numpy(), "label", "t.csv")
     assert leaking_columns(frame[["town", "height", "id"]], frame["label"].to_numpy()) == []
     assert leaking_columns(frame[["member"]], np.array(["u"] * N)) == []
+
+
+@pytest.mark.parametrize("one", ["pure", "twice", "half", None])
+def test_some_rows_tell_the_columns_that_do_not_say_the_label(one, monkeypatch):
+    n, rng = 250_000, np.random.default_rng(3)
+    y = rng.integers(0, 4, n)
+    columns = {"unique": rng.normal(size=n), "two": y // 2, "parity": y % 2, "gap": np.where(y == 1, np.nan, 1.0)}
+    columns |= {"nearly": np.where(rng.random(n) < 0.01, rng.integers(0, 40, n), 10 * y + rng.integers(0, 9, n))}
+    columns |= {
+        "once": np.where(rng.random(n) < 0.3, 0, np.arange(n)),
+        "text": rng.choice(["a", "b", "c", "d", "e"], n),
+    }
+    more = {
+        "pure": np.where(rng.random(n) < 5e-4, 3, 100 * y + rng.integers(0, 90, n)),
+        "twice": (np.argsort(np.argsort(y, kind="stable")) // 3).astype(str),  # of three rows
+        "half": np.argsort(np.argsort(y, kind="stable")) // 2,
+    }
+    frame = pd.DataFrame(columns | ({one: more[one]} if one else {}))
+    found = leaking_columns(frame, y)
+    monkeypatch.setattr(labels, "SAMPLED", n)
+    assert found == leaking_columns(frame, y)
+    assert found == ([one] if one in ("pure", "twice", "half") else ["two", "parity", "gap"])
 
 
 @pytest.mark.parametrize("equal", [1, 3])

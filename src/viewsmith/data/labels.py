@@ -367,6 +367,7 @@ PURE = 0.999  # of the rows whose value occurs again have the most frequent labe
 SAME = 0.9999  # correlation with a target that a column repeats
 CHANCE = 0.05  # of columns that determine labels in a random order, at most
 REPEATED = 0.5  # of the rows must have a value that occurs again
+SAMPLED = 100_000  # rows, of more than twice as many, that tell which columns cannot determine the label; or 1 %
 
 
 def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
@@ -377,13 +378,23 @@ def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
     if len(labels) == 0:
         return []
     base = np.bincount(labels).max() / len(labels)
-    found, all_codes, kinds = [], {}, labels.max() + 1
-    for name in frame.columns:
+    found, few_codes, kinds = [], {}, labels.max() + 1
+    rows_of_some = None
+    if len(labels) > 2 * SAMPLED:
+        rows_of_some = np.sort(np.random.default_rng(0).choice(len(labels), max(SAMPLED, len(labels) // 100), False))
+        some = frame.iloc[rows_of_some]
+    for i, name in enumerate(frame.columns):
+        if rows_of_some is not None:
+            codes = pd.factorize(some.iloc[:, i])[0] + 1
+            if not _may_determine(codes, labels[rows_of_some], kinds, len(labels)):
+                continue
         codes = pd.factorize(frame[name])[0] + 1  # 0 is a gap
+        different = np.count_nonzero(np.bincount(codes))
         # Of values that hardly occur again nothing can be said: they determine everything.
-        if np.count_nonzero(np.bincount(codes)) > len(codes) // 2:
+        if different > len(codes) // 2:
             continue
-        all_codes[str(name)] = codes
+        if different <= kinds:  # more cannot have one value in each class
+            few_codes[str(name)] = codes
         table = np.bincount(codes * kinds + labels, minlength=(codes.max() + 1) * kinds).reshape(-1, kinds)
         table = table[table.sum(axis=1) > 1]
         rows = table.sum()
@@ -395,10 +406,26 @@ def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
         log_orders = lgamma(rows + 1) - sum(lgamma(count + 1) for count in table.sum(axis=0))
         if log_orders - len(table) * log(kinds) > log(len(frame.columns) / CHANCE):
             found.append(name)
-    if found or len(labels) < LEAK_ROWS or not all_codes:
+    if found or len(labels) < LEAK_ROWS or not few_codes:
         return found
-    names = list(all_codes)
-    return [names[column] for column in repeated_by(np.column_stack(list(all_codes.values())), labels)]
+    names = list(few_codes)
+    return [names[column] for column in repeated_by(np.column_stack(list(few_codes.values())), labels)]
+
+
+def _may_determine(codes: np.ndarray, labels: np.ndarray, kinds: int, n: int) -> bool:
+    """Whether a column of `n` rows, of which some have these values, may determine the label, alone or with others.
+
+    If half as many values as rows are different, at least m^2 / (2 n) of m rows have the value of another one in the
+    mean; if all but (1 - `PURE`) n rows have the most frequent label of their value, at most (1 - `PURE`) m of m rows
+    have another one. Half of the first and twice the second are farther off than chance explains (Chernoff: 1e-13).
+    """
+    m, different = len(codes), np.count_nonzero(np.bincount(codes))
+    if different <= kinds:
+        return True
+    if m - different < m * m / (4 * n):
+        return False
+    table = np.bincount(codes * kinds + labels, minlength=(codes.max() + 1) * kinds).reshape(-1, kinds)
+    return bool(m - table.max(axis=1).sum() <= 2 * (1 - PURE) * m)
 
 
 def repeating_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
