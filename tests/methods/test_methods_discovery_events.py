@@ -1,16 +1,19 @@
 """Events in recordings: windows and surrogates against slow forms, what is found and what is not."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import ndimage
 from scipy.sparse import csr_matrix
 
 from cases import slow
 from refusals import refusal
 from viewsmith import Discovery
+from viewsmith.data.sounds import otsu_threshold
 from viewsmith.methods.discovery import events
 from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, q_values
@@ -230,3 +233,22 @@ def test_free_points_beside_a_state_are_in_none_of_its_windows():
                     expected[piece, start : start + 30] = False
     assert filled == of_the_kind / windows and 0 < filled < events.STATE
     np.testing.assert_array_equal(beside, expected)
+
+
+def test_the_report_says_where_a_threshold_of_the_energy_does_the_same():
+    rng = np.random.default_rng(0)
+    loud, equal = rng.normal(size=(2, 60, 1, 400))
+    for piece, other in zip(loud[:, 0], equal[:, 0], strict=True):
+        for start in rng.permutation(np.arange(20, 340, 80))[:2]:
+            piece[start : start + 30] += 5 * np.hanning(30) * np.sin(np.arange(30))
+            other[start : start + 30] = 1.4 * np.sign(np.sin(np.arange(30) / 2))  # as loud as what is beside it
+    for x, told in ((loud, True), (equal, False)):
+        model = Discovery(windows=[30], max_parts=3, modality="series").fit(x)
+        found = model.locate(x)
+        text = model.describe(found, len(x))
+        assert len(found) >= 115 and ("Otsu's threshold of the energy finds nearly the same" in text) == told
+        if told:  # the line runs, and finds them
+            line, names = text[text.index("e = numpy.log") :], {"numpy": np, "ndimage": ndimage, "x": x}
+            line = line.replace("; ndimage", "; spans = ndimage")
+            exec(line, names | {"filters": SimpleNamespace(threshold_otsu=otsu_threshold)}, names)
+            assert 110 <= names["spans"][1] <= 130
