@@ -340,6 +340,12 @@ def test_a_budget_ends_trainings_and_umap_is_a_baseline(tmp_path, monkeypatch):
     assert json.loads(good("compare", *given, *sets).out)["cells"] == content["cells"]
 
 
+def test_minutes_of_each_training_hold_without_a_budget(tmp_path):
+    sets = ("--set", "hidden=8", "--set", "epochs=9999", "--set", "minutes=0.001", "--protocols", "knn", "--json")
+    content = good("compare", "wine", "--methods", "contrastive", "--seeds", 1, *sets, "--out", tmp_path / "out").out
+    assert json.loads(content)["cells"][0]["status"] == "time limit"
+
+
 def test_what_a_budget_leaves_out_is_said_and_trained_later(tmp_path):
     given = (*GIVEN, "--out", tmp_path / "out")
     result = good("compare", *given, "--budget", 0.0001)

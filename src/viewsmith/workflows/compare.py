@@ -301,7 +301,8 @@ def _finished(model: ViewsmithEstimator, dataset: Dataset, run: Path) -> Viewsmi
 
 
 def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: float | None) -> ViewsmithEstimator:
-    model.set_params(minutes=minutes)
+    if minutes is not None:  # of a budget; otherwise those that the user has given the method
+        model.set_params(minutes=minutes)
     with runs.removed_on_error(run):
         runs.fit_dataset(model, dataset, run=run, resume=True, context=runs.data_record(dataset))
     if model.status_ == "interrupted":
