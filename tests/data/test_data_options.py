@@ -73,6 +73,8 @@ def test_data_that_are_no_path_are_given_to_an_estimator(given):
         ("x.fasta", {"encoding": "latin-1"}, "so encoding=latin-1 has no effect"),
         ("words", {"one_hot": ["a"]}, "has no column for one_hot=('a',); leave one_hot out"),
         ("words", {"drop": ["a"]}, "has no column for drop=('a',); leave drop out"),
+        ("photos", {"impute": "median"}, "and the data are images: leave impute out"),
+        ("x.fasta", {"impute": "median"}, "and the data are dna: leave impute out"),
         ("cells", {"columns": {"a": "drop"}}, "has no column for columns={'a': 'drop'}; leave columns out"),
     ],
 )
@@ -80,10 +82,11 @@ def test_options_without_an_effect_are_refused(tmp_path, name, options, line):
     pillow, tifffile, soundfile = map(pytest.importorskip, ("PIL.Image", "tifffile", "soundfile"))
     np.savez(tmp_path / "x.npz", X=np.ones((9, 4)))
     tifffile.imwrite(tmp_path / "a.tif", np.ones((3, 9, 9), np.uint16))
-    (tmp_path / "x.fasta").write_text(">a\nACGT\n")
+    (tmp_path / "x.fasta").write_text(">a\nACGT\n>b\nACCT\n")
     for folder in ("photos", "words", "cells"):
         (tmp_path / folder).mkdir()
     pillow.fromarray(np.zeros((9, 9), np.uint8)).save(tmp_path / "photos/a.png")
+    pillow.fromarray(np.eye(9, dtype=np.uint8)).save(tmp_path / "photos/b.png")
     soundfile.write(tmp_path / "words/a.wav", np.sin(np.arange(99.0)) / 2, 8000)
     scipy.io.mmwrite(tmp_path / "cells/matrix.mtx", scipy.sparse.coo_array(np.eye(3)))
     for file, column in (("barcodes", "c"), ("genes", "g")):

@@ -127,6 +127,7 @@ def _rows(
     found: FileContents, request: DataOptions, kind: Modality, names: list[str] | None, name: str
 ) -> tuple[AnyRows, dict[str, str]]:
     """Checked rows, counts log-normalized if they are to be, which is part of the schema."""
+    kind.check_impute(request.impute, name)
     x = kind.from_file(found.x, names, request.impute, name)
     normalization = _normalization(x, found, request, kind, names, name)
     if normalization == "log":

@@ -472,6 +472,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _read(self, X: Any, modality: Modality, row_shape: tuple[int, ...] | None) -> Any:
         """Read and check rows of user data; `row_shape` is None in fit."""
+        modality.check_impute(self.impute, "the data")
         rows = modality.read(X, row_shape=row_shape, impute=self.impute, estimator=self)
         if row_shape is None:
             if len(rows) < 2:

@@ -156,6 +156,15 @@ class Modality:
             raise InputError(f"samples have shape {rows.shape[1:]}, but the model was fitted on {tuple(row_shape)}")
         return self.from_file(rows, None, impute, "the data")
 
+    def check_impute(self, impute: Any, source_name: str) -> None:
+        """Raise InputError if missing values of columns are to be filled, and samples are no rows of columns."""
+        if impute != "none" and not self.named_features:
+            masked = " (missing values of recordings are masked)" if self.name == "series" else ""
+            raise InputError(
+                f"{source_name}: impute is {impute!r}, which fills missing values of columns, and the data are "
+                f"{self.name}{masked}: leave impute out"
+            )
+
     def signal(self, X: Any) -> dict[str, Any]:
         """What samples to fit on that are given in Python say of themselves beside their values, such as an axis."""
         return {}

@@ -188,13 +188,6 @@ def reversed_in_time(x: np.ndarray) -> np.ndarray:
     return found
 
 
-def _check_not_imputed(impute: Any, source_name: str) -> None:
-    if impute != "none":
-        raise InputError(
-            f"{source_name}: impute is {impute!r}, and missing values of recordings (NaN) are masked: leave impute out"
-        )
-
-
 class Series(Modality):
     """Multi-channel recordings, numbers (n, C, T)."""
 
@@ -221,7 +214,6 @@ class Series(Modality):
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
     ) -> AnyRows:
-        _check_not_imputed(impute, "the data")
         rows = X if isinstance(X, RowSource) else recording_rows(X, points=None if row_shape is None else row_shape[1])
         if row_shape is None and isinstance(rows, np.ndarray):
             if said := exchanged(rows, "the data")[1]:
@@ -240,7 +232,6 @@ class Series(Modality):
         return rows
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
-        _check_not_imputed(impute, source_name)
         return x if isinstance(x, RowSource) else recording_rows(x, source_name)
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:

@@ -186,10 +186,6 @@ class Spectra(Series):
         return {"axis": (axis if in_order(axis) else np.sort(axis)).tolist()} | named
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
-        if impute != "none":
-            raise InputError(
-                f"{source_name}: impute is {impute!r}, and spectra have a value at each point: leave it out"
-            )
         return spectrum_rows(np.asarray(x), source_name)
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
