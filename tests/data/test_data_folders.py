@@ -222,7 +222,8 @@ def test_webp(put, folder):
 
 @pytest.mark.skipif(not features.check("avif"), reason="pillow was built without avif")
 def test_avif(put, folder):
-    color = np.kron(pixels(2, 2, 3), np.ones((16, 16, 1), np.uint8))
+    four = np.array([[[160, 110, 100], [100, 140, 110]], [[110, 120, 160], [160, 150, 110]]], np.uint8)
+    color = np.kron(four, np.ones((16, 16, 1), np.uint8))
     put("1.avif", color, quality=95)
     put("2.avif", color, quality=95)
     assert abs(load_dataset(folder).x[0].astype(int) - color).mean() < 3

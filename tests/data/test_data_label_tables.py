@@ -331,3 +331,17 @@ def test_a_column_of_labels_named_self(tmp_path, monkeypatch, codes):
     labels.to_csv("y.csv", index=False)
     found = load_dataset("x.csv", labels="y.csv", label="self", few_labels=True).y.tolist()
     assert found == labels.set_index("sample")["self"][frame["sample"]].tolist()
+
+
+def test_labels_in_another_encoding(tmp_path):
+    names = [f"x{i}" for i in range(8)]
+    pd.DataFrame({"name": names, "a": np.arange(8.0), "b": np.arange(8.0) ** 2}).to_csv(tmp_path / "t.csv", index=False)
+    table = pd.DataFrame({"name": names, "größe": ["klein", "größer"] * 4})
+    for encoding in ("latin-1", "utf-8"):  # the second one is read as such, whatever was given
+        table.to_csv(tmp_path / "l.csv", index=False, encoding=encoding)
+        given = {"labels": tmp_path / "l.csv", "label": "größe"}
+        assert set(load_dataset(tmp_path / "t.csv", **given, encoding="latin-1").y) == {"klein", "größer"}
+        if encoding == "latin-1":
+            assert "l.csv is not UTF-8: give its encoding (--encoding" in refusal(
+                load_dataset, tmp_path / "t.csv", **given
+            )

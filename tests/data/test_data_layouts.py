@@ -201,8 +201,26 @@ def test_counts_of_species_at_places(tmp_path, monkeypatch, whole, recwarn):
     assert not any("rows are values" in str(w.message) for w in recwarn)
 
 
+@pytest.mark.parametrize("undetermined", [False, True])
+def test_commas_in_numbers_of_long_tables(tmp_path, monkeypatch, recwarn, undetermined):
+    frame = pd.DataFrame({"sample": np.repeat(np.arange(12), 8), "gene": np.tile([*"abcdefgh"], 12)})
+    frame["Ct"] = [f"2{i % 7},5" for i in frame.index]
+    if undetermined:
+        frame.loc[3, "Ct"] = "Undetermined"
+    frame.to_csv(tmp_path / "e.csv", index=False, sep=";")
+    load_dataset(tmp_path / "e.csv", columns={"Ct": "numeric"})
+    monkeypatch.chdir(tmp_path)
+    exec(advised(next(str(w.message) for w in recwarn if "rows are values of gene" in str(w.message)))[1], {})
+    found = pd.read_csv("e_wide.csv", index_col="sample")
+    assert found.shape == (12, 8) and found.iloc[0, 1] == 21.5 and found.isna().sum().sum() == undetermined
+    frame.assign(reads=[f"{1 + i % 7},500" for i in frame.index]).drop(columns="Ct").to_csv("f.csv", index=False)
+    load_dataset("f.csv")
+    exec(advised([str(w.message) for w in recwarn if "rows are values of gene" in str(w.message)][-1])[1], {})
+    assert pd.read_csv("f_wide.csv", index_col="sample").iloc[0, 1] == 2500
+
+
 def test_wells_of_a_plate_are_told(tmp_path, monkeypatch):
-    wells = pd.DataFrame(rng.normal(size=(40, 12)), columns=[f"A{i + 1}" for i in range(12)])
+    wells = pd.DataFrame(rng.random((40, 12)).cumsum(0), columns=[f"{line}{i + 1}" for line in "AB" for i in range(6)])
     wells.insert(0, "Time", np.arange(40) * 600)
     wells.to_csv(tmp_path / "w.csv", index=False)
     with pytest.warns(UserWarning, match="columns are wells of a plate") as said:
@@ -213,11 +231,23 @@ def test_wells_of_a_plate_are_told(tmp_path, monkeypatch):
     assert load_dataset(out, modality=options["modality"], drop=[options["drop"]]).x.shape == (12, 1, 40)
 
 
-def test_genes_beside_their_places_are_no_samples(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "names", ["B1 B2 B3 B4 B5 B6 B7 B8 B8A B9 B11 B12", "A1 A2 A3 B1 B2 B3 C1 C2 C3", "A1 A2 A3 A4 C1 C2 C3 C4"]
+)
+def test_bands_and_questions_are_no_wells(tmp_path, recwarn, names):
+    smooth = "B8A" in names or "C4" in names  # neighbors in a scene
+    values = rng.random((40, len(names.split())))
+    pd.DataFrame(values.cumsum(0) if smooth else values, columns=names.split()).to_csv(tmp_path / "b.csv", index=False)
+    load_dataset(tmp_path / "b.csv")
+    assert not [w for w in recwarn if "wells" in str(w.message)]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_genes_beside_their_places_are_no_samples(tmp_path, monkeypatch, separator):
     names = [f"ENSG{i:011d}" for i in range(50)]
     frame = pd.DataFrame({"Geneid": names, "Chr": "chr1", "Start": 1, "End": 9, "Strand": "+", "Length": 9})
     frame = frame.assign(**{f"s{i}.bam": rng.poisson(9, 50) for i in range(8)})
-    (tmp_path / "f.txt").write_text("# Program:featureCounts v2.0.1\n" + frame.to_csv(index=False, sep="\t"))
+    (tmp_path / "f.txt").write_text("# Program:featureCounts v2.0.1\n" + frame.to_csv(index=False, sep=separator))
     monkeypatch.chdir(tmp_path)
     exec(advised(refusal(load_dataset, tmp_path / "f.txt"))[1], {})
     assert load_dataset("f.csv", drop=["sample"], normalization="log").x.shape == (8, 50)

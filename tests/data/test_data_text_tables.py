@@ -270,3 +270,16 @@ def test_rate_above_a_recording_of_an_accelerometer(tmp_path, names, rate, epoch
         told := capsys.readouterr().err
     )
     assert f": {hertz:.4g} Hz" in told
+
+
+def test_rows_below_a_title_with_a_rate_may_be_recordings(tmp_path, capsys):
+    x = np.random.default_rng(0).normal(size=(20, 100)).round(3)
+    frame = pd.DataFrame(x, columns=[f"t{i}" for i in range(100)])
+    (tmp_path / "r.csv").write_text("Signals sampled at 50 Hz\n" + frame.to_csv(index=False))
+    assert load_dataset(tmp_path / "r.csv", modality="series").x.shape == (20, 1, 100)
+
+
+def test_cells_between_dashes_are_no_titles_of_tables(tmp_path):
+    rows = "".join(f"----- kind {i % 3} -----,{i}\n" for i in range(30))
+    (tmp_path / "r.csv").write_text("text,v\n" + rows)
+    assert len(load_dataset(tmp_path / "r.csv").x) == 30

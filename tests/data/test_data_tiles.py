@@ -366,6 +366,8 @@ def test_scenes_in_color_whose_channels_are_equal_are_gray(put, capsys):
     assert data.x.shape[3:] == (1,) and "gray.tif: in color, and the channels are equal: read as gray" in said
     np.testing.assert_array_equal(data.x[0, :, :, 0], x[:32, :32])
     np.testing.assert_array_equal(load_dataset(gray, schema=data.schema).x, data.x)
+    of_one = load_dataset(put(x, "one.tif", metadata=None), tile=32)  # a run on images of one channel
+    np.testing.assert_array_equal(load_dataset(gray, schema=of_one.schema).x, data.x)
     other = np.stack([x] * 3, -1)
     other[50, 50, 1] += 1  # in no tile that is looked at first
     color = put(other, "color.tif", **rgb)

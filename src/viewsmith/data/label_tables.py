@@ -118,7 +118,7 @@ def tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, An
     found_there = [each for each in beside if not is_submission(each)] + (below if len(below) <= FEW_TABLES else [])
     for file in found_there if request.labels is None else [request.labels]:
         try:
-            table = read_table(file)
+            table = read_table(file, request.or_fitted("encoding"))
         except InputError:
             if request.labels is not None:
                 raise
@@ -131,8 +131,8 @@ def is_submission(file: Path) -> bool:
     return _SUBMISSION.match(file.name) is not None
 
 
-def read_table(file: Path) -> Any:
-    """A table of labels."""
+def read_table(file: Path, encoding: str | None = None) -> Any:
+    """A table of labels, in this encoding if it is not UTF-8."""
     import pandas as pd
 
     from viewsmith.modalities.frames import with_columns
@@ -150,7 +150,14 @@ def read_table(file: Path) -> Any:
         read: Any = partial(
             pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS
         )
-        table, text = read(), read(dtype=str)
+        try:
+            table = read()
+        except UnicodeDecodeError as error:
+            if encoding is None:
+                raise InputError(f"{file} is not UTF-8: give its encoding (--encoding latin-1)") from error
+            read = partial(read, encoding=encoding)
+            table = read()
+        text = read(dtype=str)
         codes = [name for name in table.select_dtypes("integer") if text[name].str.match(r"0\d").any()]
         return with_columns(table, {name: text[name] for name in codes})
 
@@ -351,7 +358,7 @@ def check_named(request: DataOptions) -> None:
     if request.labels is None or request.schema is not None or not request.labels.is_file():
         return
     if request.label is None and request.groups is None:
-        table = read_table(request.labels)
+        table = read_table(request.labels, request.encoding)
         columns = " or ".join(one_line(name, 40) for name in table.columns[:8])
         raise InputError(
             f"labels={request.labels} has no effect without the column of the labels: --label {columns}"

@@ -55,7 +55,7 @@ def refuse_features(path: Path, columns: Collection[str]) -> None:
 READ = "read"  # in `attrs` of a table of text with a header: the code that reads it, of ``{path}``
 _LONG = Format(  # a column for each name; numbers that are not there are 0, other values missing
     "",
-    "import pandas as pd; d = READ; d['{key}'] = pd.to_numeric(d['{key}'], errors='coerce'); "
+    "import pandas as pd; d = READ; d['{key}'] = pd.to_numeric(d['{key}']COMMAS, errors='coerce'); "
     "d.pivot_table('{key}', 'SAMPLE', 'NAME')FILLED.to_csv({out})",
     suffix="_wide.csv",
 )
@@ -86,7 +86,12 @@ def warn_long(frame: Any, source_name: str) -> bool:
             if read is not None and all(quoted_path(each) == f"'{each}'" for each in (sample, name, values[0])):
                 filled = ".fillna(0)" if frame[values[0]].dtype.kind in "iu" else ""
                 code = _LONG.code.replace("SAMPLE", sample).replace("NAME", name).replace("FILLED", filled)
-                way = command(Path(source_name), replace(_LONG, code=code.replace("READ", read)), values[0])
+                commas = ".replace(',', '.', regex=True)" if "decimal" in read else ""  # in a column with text, too
+                way = command(
+                    Path(source_name),
+                    replace(_LONG, code=code.replace("COMMAS", commas).replace("READ", read)),
+                    values[0],
+                )
             warn(f"{source_name}: rows are values of {name}, several of each {sample}, and no samples: {way}")
             return True
     return False
@@ -99,12 +104,18 @@ _WELLS = Format(
     options=" --modality series --drop well",
 )
 FEWEST_WELLS = 8  # columns
+SMOOTH = 0.5  # of the variance: differences of neighbors; 2 of rows in any order
 
 
 def warn_wells(frame: Any, source_name: str) -> bool:
     """Warn of a table of a plate reader with a column for each well and a row for each moment; whether so."""
     wells = [name for name in map(str, frame.columns) if re.fullmatch(r"[A-P](0?[1-9]|1\d|2[0-4])", name)]
+    lines = sorted({ord(name[0]) for name in wells})
     if len(wells) < max(FEWEST_WELLS, 0.8 * frame.shape[1]) or len(frame) < FEWEST_MOMENTS:
+        return False
+    # Bands (B1 to B12) and questions (A1 to A5, C1 to C5) have such names, too; what grows is smooth.
+    x = frame[wells].select_dtypes("number")
+    if len(lines) < 2 or lines[-1] - lines[0] >= len(lines) or not (x.diff().var() < SMOOTH * x.var()).mean() > 0.5:
         return False
     way, read = "exchange rows and columns (.T of a DataFrame)", frame.attrs.get(READ)
     if read is not None:

@@ -1,6 +1,7 @@
 """The options of `load_dataset` and `generate_cache`, each declared once: checks, documentation and flags
 follow from here."""
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -135,7 +136,7 @@ class DataOptions(ModelDataOptions):
 
     With the modality proteins, CDS are translated. `label` and `groups` name qualifiers, or are type or strand."""
     encoding: Annotated[str | None, Flag("NAME")] = None
-    """Encoding of a text table (default: UTF-8, or UTF-16 with its mark)."""
+    """Encoding of a text table, or of one of labels (default: UTF-8, or UTF-16 with its mark)."""
     header: Annotated[Literal["auto", "yes", "no"] | None, Flag("KIND")] = None
     """The first line of a text table has names: yes or no (default: by what it has).
 
@@ -189,6 +190,12 @@ class DataOptions(ModelDataOptions):
             return replace(self, **cast(dict[str, Any], plain)).checked()
         for name in given:
             check_declared(self, name)
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except LookupError as error:
+            raise InputError(
+                f"encoding is {one_line(self.encoding, 40)!r}, expected one of Python, such as cp1252 or latin-1"
+            ) from error
         if self.split_by_groups and self.groups is None:
             raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
         paths: dict[str, Any] = {

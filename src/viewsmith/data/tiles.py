@@ -210,7 +210,7 @@ def tiled(
     shapes = [file.sides for file in stack.files for _ in range(file.count)]
     grid = [_grid(i, *shape, side, side - overlap) for i, shape in enumerate(shapes)]
     rows = TileRows(stack, np.concatenate(grid) if objects is None else objects.places, side, source_name)
-    if gray := _is_gray(rows, request):
+    if _is_gray(rows, request):
         stack = replace(stack, chosen=[0])
         rows = TileRows(stack, rows.places, side, source_name)
     kept, said = _not_empty(rows, FLAT if objects is None else 0)
@@ -242,7 +242,6 @@ def tiled(
     large = rows.dtype.itemsize * int(np.prod(rows.shape)) > KEPT or request.shared or request.stream
     options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
     options |= {} if objects is None else {"objects": True}
-    options["signal"] |= {"gray": True} if gray else {}
     found = {"options": options, "row_names": where.names(), "windows": where, "n_train": train}
     return contents_of(stack, rows if large else rows[:], request, names, **(found | more))
 
@@ -328,7 +327,7 @@ def _grid(scene: int, height: int, width: int, side: int, step: int) -> np.ndarr
 def _is_gray(rows: TileRows, request: DataOptions) -> bool:
     """Whether the tiles are of images in color whose channels are equal; raises InputError for others if those of the
     run were."""
-    fitted = (request.schema or {}).get("signal", {}).get("gray", False)
+    fitted = request.schema is not None and request.schema["row_shape"][-1] == 1
     of_color = rows.stack.chosen is None and rows.shape[3] == 3 and is_photograph(rows.shape[1:], rows.dtype)
     if not of_color or (request.schema is not None and not fitted):
         return False

@@ -17,7 +17,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, say, warn
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.headers import DECIMAL_COMMA, LOOKED_AT, has_header, numbers_of
-from viewsmith.data.layouts import READ
+from viewsmith.data.layouts import MOST_CHANNELS, READ
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import CSV, TEXTS, TSV, extension_of, open_packed
 from viewsmith.data.readers import tables
@@ -64,12 +64,6 @@ def text_of(path: Path, request: DataOptions) -> tuple[str, str] | None:
     if encoding is None and (fitted is None or _is_utf8(path)):
         return None
     used = str(encoding or fitted)
-    try:
-        codecs.lookup(used)
-    except LookupError as error:
-        raise InputError(
-            f"encoding is {one_line(used, 40)!r}, expected one of Python, such as cp1252 or latin-1"
-        ) from error
     with reading(str(path), f"a table in {used}"), open_table(path) as file:
         return file.read().decode(used).removeprefix("\ufeff"), used
 
@@ -90,6 +84,9 @@ def find_separator(names: list[str], separator: str) -> str:
     return found.pop() if separator == "," and len(names) == 1 and len(found) == 1 else separator
 
 
+COMMAS = "commas"  # in `attrs` of a table: the option of pandas that reads those in its numbers
+
+
 def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], source_name: str) -> pd.DataFrame:
     """Read commas in numbers, before decimals or between thousands, of columns that have hardly anything else."""
     pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (DECIMAL_COMMA, ".", "decimals")
@@ -107,6 +104,7 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], sou
         text = text.where(~commas, text.str.replace(",", mark, regex=False))
         changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
     if changed:
+        frame.attrs[COMMAS] = f", {'thousands' if separator == ',' else 'decimal'}=','"
         warn(f"{source_name}: commas are read as marks of {means} in {name_list(list(changed))}")
     for name, column in changed.items():
         frame[name] = column
@@ -337,10 +335,11 @@ def _frame(
         parts = partial(_read_parts, read, -(-n_lines * len(names) // VALUES), str(path), max(1, VALUES // len(names)))
         frame = _text_table(read, parts, layout, request, names, str(path), _lines(path, text))
         frame = frame if points is None else _places(frame, str(path))
-        if points is not None or rate is not None:
+        if points is not None or (rate is not None and len(names) <= MOST_CHANNELS):  # of more, rows are recordings
             frame.attrs[RATE] = rate
         if "names" not in layout and text is None:
-            frame.attrs[READ] = f"pd.read_csv({{path}}, sep={layout['sep']!r}, skiprows={layout['skiprows']})"
+            commas = frame.attrs.get(COMMAS, "")
+            frame.attrs[READ] = f"pd.read_csv({{path}}, sep={layout['sep']!r}, skiprows={layout['skiprows']}{commas})"
         return frame, options
 
 
@@ -401,7 +400,7 @@ def _titles(lines: list[str], separator: str, request: DataOptions, source_name:
     cells = max(rows, key=lambda rows: sum(len(row) for row in rows[len(rows) // 2 :]))
     if len(cells) != len(lines):  # cells with line breaks
         return 0, None
-    if sum(_SECTION.fullmatch(row[0].strip()) is not None for row in cells if row) > 1:
+    if sum(_SECTION.fullmatch("".join(row).strip()) is not None for row in cells) > 1:
         raise InputError(sentence(Path(source_name), named("actiware")))
     above, rate = 2, _rate_of_wristband(cells)
     said = "the first two lines are the start and the rate of a wristband (Empatica E4), and are left out"
