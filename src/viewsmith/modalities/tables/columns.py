@@ -98,11 +98,13 @@ class Number:
     decimals: int | None = None  # of the training rows; None: more than `DECIMALS`
     lenient: bool = False  # cells that are no numbers are gaps: the user gave the role
     filled: bool = False  # without a word: the user asked for it
+    marks: str = ""  # before or after the number in each cell, such as "$" or "mg/dL"
 
     @classmethod
     def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
         """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
-        name, numbers = str(column.name), _numbers(column)
+        name, marks = str(column.name), "" if frames.is_numeric(column) else roles.marks_of(column)
+        numbers = _numbers(column, marks)
         if len(lost := _no_numbers(column, numbers)):
             warn(
                 f"{source_name}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
@@ -119,20 +121,20 @@ class Number:
         finite = values[np.isfinite(values)]
         exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
         gaps = indicator and len(values) < len(given)
-        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)), not indicator)
+        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)), not indicator, marks)
 
     @property
     def features(self) -> list[str]:
         return [self.name, f"{self.name} missing"] if self.gaps else [self.name]
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
-        numbers = _numbers(column)
+        numbers = _numbers(column, self.marks)
         lost = _no_numbers(column, numbers)
         if len(lost) and not self.lenient:
             raise InputError(
                 f"{source_name}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not numbers: {list_cells(column, lost)}; the model was fitted on "
-                "numbers there"
+                f"numbers{f' with {self.marks}' if self.marks else ''} there"
             )
         missing = np.isnan(numbers)
         if missing.any() and not self.gaps and not self.filled:
@@ -357,14 +359,15 @@ Column = Number | Category | Text | Date
 KINDS: dict[str, Any] = {kind.role: kind for kind in (Number, Category, Text, Date)}
 
 
-def _numbers(column: pd.Series) -> np.ndarray:
-    """Numbers of a column as float64, gaps and cells that are not numbers as NaN."""
+def _numbers(column: pd.Series, marks: str = "") -> np.ndarray:
+    """Numbers of a column as float64, without `marks` beside them, gaps and cells that are not numbers as NaN."""
     if frames.is_numeric(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if roles.is_date_dtype(column):
         return np.full(len(column), np.nan)
     texts_ = column.astype(object).where(column.notna(), None)
-    found = pd.to_numeric(texts_.map(lambda v: str(v) if v is not None else v), errors="coerce")
+    plain = texts_.map(lambda v: None if v is None else roles.without_marks(str(v), marks) if marks else str(v))
+    found = pd.to_numeric(plain, errors="coerce")
     return found.to_numpy(np.float64)
 
 

@@ -129,12 +129,35 @@ _SIGN = r"[+\-−]?"
 _BEFORE, _AFTER = r"(?P<before>[€$£¥]?)", r"(?P<after>%|[€$£¥]|[^\W\d_]{1,4}(?:/[^\W\d_]{1,4})?|)"
 _CELL = re.compile(rf"\s*\(?{_SIGN}{_BEFORE}\s*{_SIGN}{_NUMBER}\s*{_AFTER}\s*\)?\s*")
 _PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d+)?|\.\d+)\s*")
+# Those whose decimals no other reading has: after a dot, and with commas between thousands before it.
+_SURE = re.compile(rf"\s*({_SIGN}){_BEFORE}({_SIGN})(\d{{1,3}}(?:,\d{{3}})+\.\d+|\d*\.?\d+)\s*{_AFTER}\s*")
 _MOST = 0.9  # of the cells have the same characters beside their number
 
 
 def outcome(role: str) -> tuple[str, str]:
     """What becomes of a column with an inferred role, for messages, and the role that a user gives to confirm it."""
     return ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
+
+
+def marks_of(column: pd.Series) -> str:
+    """What is before or after the number in each cell of a text column, such as "$" or "mg/dL"; empty if it is not the
+    same in all, or a number may be read in two ways."""
+    found = ""
+    for cell in column.dropna().unique():
+        number = _SURE.fullmatch(cell) if isinstance(cell, str) else None
+        marks = "" if number is None else number["before"] + number["after"]
+        if not marks or marks != (found or marks):
+            return ""
+        found = marks
+    return found
+
+
+def without_marks(cell: str, marks: str) -> str:
+    """A cell without what is before or after its number; as it is, if that is something else."""
+    number = _SURE.fullmatch(cell)
+    if number is None or number["before"] + number["after"] != marks:
+        return cell
+    return f"{number[1]}{number[3]}{number[4]}".replace("−", "-").replace(",", "")
 
 
 def warn_marked_numbers(column: pd.Series, role: str, source_name: str) -> bool:
@@ -335,8 +358,16 @@ def choose_roles(
             continue
         if pd.api.types.is_string_dtype(frame[name].dropna().dtype):
             texts[name] = roles[name]
-    lists = warn_lists(frame, texts, source_name)
-    for name in [name for name in texts if name not in lists]:
+    marked = {name: marks for name in texts if (marks := marks_of(frame[name]))}
+    if marked:
+        roles |= dict.fromkeys(marked, "numeric")
+        found = name_list([f"{one_line(name, 60)} ({marks})" for name, marks in marked.items()])
+        warn(
+            f"{source_name}: numbers are read without what is beside each of them: {found}; --columns "
+            f"{quoted(f'{one_line(next(iter(marked)), 60)}=text')} keeps it"
+        )
+    lists = warn_lists(frame, {name: role for name, role in texts.items() if name not in marked}, source_name)
+    for name in [name for name in texts if name not in (*lists, *marked)]:
         # One warning of a column is enough.
         if not any(warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_marked_numbers)):
             warn_mostly(frame[name], roles[name], source_name)
@@ -350,7 +381,7 @@ def choose_roles(
         )
     for fault in nearly.values():
         raise fault
-    warn_codes(frame, {name: role for name, role in roles.items() if name not in given}, source_name)
+    warn_codes(frame, {name: role for name, role in roles.items() if name not in (*given, *marked)}, source_name)
     return roles
 
 
