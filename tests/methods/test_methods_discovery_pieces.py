@@ -11,7 +11,7 @@ from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.data.any_size import as_images
 from viewsmith.methods.discovery import pieces
-from viewsmith.methods.discovery.pieces import Pieces, PieceSearch, otsu_boxes
+from viewsmith.methods.discovery.pieces import Pieces, PieceSearch, otsu_boxes, plain_range
 from viewsmith.methods.discovery.report import write_parts_report
 
 pytestmark = pytest.mark.usefixtures("small_searches")
@@ -279,3 +279,10 @@ def test_one_thing_alone_is_listed_if_nothing_else_recurs(monkeypatch):
     images, _ = composed([(120, 110, 60)], 0)
     parts = Discovery().fit(images).locate(images)
     assert len(parts) == 1 and 110 < parts["right"][0] - parts["left"][0] < 130
+
+
+def test_the_noise_of_images_of_whole_numbers():
+    plane = np.random.default_rng(0).normal(30, 1, (256, 256))
+    for height in (6, 10, 20, 50):
+        plane[100:120, 100 : 100 + height] += height
+        assert 0.8 < plain_range(plane.round())[1] < 1.6 and 0.8 < plain_range(plane)[1] < 1.2

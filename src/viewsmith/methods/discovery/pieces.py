@@ -119,8 +119,8 @@ def plain_range(plane: np.ndarray) -> tuple[float, float, float]:
     of its narrower side."""
     low, high, top = np.percentile(plane, [0, 99, 99.95])
     counts, edges = np.histogram(plane, 200, (low, max(high, low + 1e-12)))
-    mode = edges[counts.argmax()]
-    below, beyond = plane[plane < mode] - mode, plane[plane > mode] - mode
+    mode, end = edges[counts.argmax() :][:2]  # whole numbers of the background itself are between them
+    below, beyond = plane[plane < mode] - mode, plane[plane > end] - mode
     noise = min(np.sqrt(np.mean(below**2)), 1.4826 * np.median(beyond)) if len(below) and len(beyond) else 0.0
     return float(mode), float(noise), float(top - mode)
 
