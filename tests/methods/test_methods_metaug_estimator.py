@@ -281,4 +281,5 @@ def test_the_report_shows_similarities_of_features(modality, wine):
     html = render_report(ReportContent("t", "metaug", metrics=model.metrics_, figures=[*maps, histogram]))
     assert "cosine similarity of features" in html and "Cosine of augmented features" in html
     none = MetAug(epochs=1, batch_size=16, random_state=0, meta="none").fit(x)
-    assert [each.title for each in none.figures(data)] == ["raw", "representation", "Views"]
+    tested = ["Symmetries"] if modality == "images" else []  # too few samples for a test: they are shown
+    assert [each.title for each in none.figures(data)] == ["raw", "representation", "Views", *tested]

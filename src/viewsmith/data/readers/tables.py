@@ -145,7 +145,8 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         else labels.numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
     )
     if numbers is not None and request.label is not None:
-        y, used = numbers, [name for name in features if roles[name] == "numeric" and frames.is_numeric(features[name])]
+        y = numbers
+        used = [name for name, role in roles.items() if role == "numeric" and frames.is_numeric(features[name])]
         labels.warn_leaks(features[used], numbers, request.label, source_name, numbers=True)
     elif y is not None and request.label is not None:
         partial = request.few_labels or labels.lacks_labels(
@@ -172,7 +173,8 @@ def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str
     """Refuse a table of counts of cells whose rows are genes, unless the user has left its column of names out; warn
     where only the totals say so, or where values are no counts of cells."""
     names = [name for name, role in roles.items() if role == "identifier" and not frames.is_numeric(frame[name])]
-    counts = [name for name in frame if roles[name] in ("numeric", "constant") and frames.is_numeric(frame[name])]
+    values = [name for name, role in roles.items() if role in ("numeric", "constant")]
+    counts = [name for name in values if frames.is_numeric(frame[name])]
     if len(names) != 1 or len(counts) < FEWEST_SAMPLES or len(counts) + 1 < frame.shape[1]:
         return
     x, named = frames.values(frame[counts]), genes_in_rows(frame[names[0]].map(str).tolist(), counts)
