@@ -45,16 +45,15 @@ def kinds_of(h: np.ndarray, kinds: int | None = None, seed: int = 0) -> tuple[np
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_samples, silhouette_score
 
-    rows = _normalized(h)
-
     def clusters(x: np.ndarray, k: int) -> Any:
-        return KMeans(k, n_init=5, random_state=seed).fit(x)
+        return KMeans(k, n_init=5, random_state=seed).fit_predict(x)
 
+    rows = _normalized(h)
     if kinds is None:
         some = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:JUDGED])]
         tried = range(2, min(MOST_KINDS, len(some) // 3) + 1)
-        kinds = max(tried, key=lambda k: float(silhouette_score(some, clusters(some, k).labels_)))
-    labels = clusters(rows, kinds).labels_
+        kinds = max(tried, key=lambda k: float(silhouette_score(some, clusters(some, k))))
+    labels = clusters(rows, kinds)
     order = np.argsort(-np.bincount(labels, minlength=kinds), kind="stable")
     silhouettes = np.ones(len(rows)) if kinds == 1 else silhouette_samples(rows, labels)
     return np.argsort(order)[labels], silhouettes
@@ -83,9 +82,8 @@ def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: s
     save_tensors(out / CENTERS, {"centers": torch.from_numpy(centers)})
     signal = {"rate": windows.rate, "points": x.shape[2], "sounds": True}
     RunFolder(out).write_config({"method": "discovery", "modality": "series", "read": {"signal": signal}})
-    texts = [f"kind {each}" for each in kind]
     of, first, last = (table[name].to_numpy() for name in ("recording", "first", "last"))
-    write_annotations(out / "annotations", of, first, last, texts, windows.rate)
+    write_annotations(out / "annotations", of, first, last, [f"kind {each}" for each in kind], windows.rate)
     write_npz(out / "crops.npz", {"X": np.asarray(x[:]), "y": kind})
     counts = np.bincount(kind)
     recordings = pluralize(len(np.unique(windows.recordings)), "recording")
@@ -250,11 +248,8 @@ def _write_discovery(out: Path, model: Discovery, given: Samples, crop_size: int
     if kind == "images":
         files.check_no_link(out / "crops")
         shutil.rmtree(out / "crops", ignore_errors=True)
-        if isinstance(windows, Tiles):
-            boxes = coco(windows.placed(found), windows.shapes, windows.scenes)
-        else:
-            boxes = coco(found, samples.shapes, names)
-        files.write_json_atomic(out / "coco.json", boxes)
+        tiles = (windows.placed(found), windows.shapes, windows.scenes) if isinstance(windows, Tiles) else None
+        files.write_json_atomic(out / "coco.json", coco(*(tiles or (found, samples.shapes, names))))
         _write_crops(out / "crops", crops, found)
     elif kind == "letters":
         _write_motifs(out, model, crops, found, names)
@@ -268,9 +263,8 @@ def locate_again(
     out: Path, run: Path, given: Samples, n: int | None, max_q: float | None = None, unjudged: bool = False
 ) -> None:
     """Write where the parts of a discovery are in samples: a table, or for sequences also BED (``.bed``)."""
-    found = _found_in(run, given, n, max_q, unjudged)[1]
-    bed_file = out.suffix.lower() == ".bed"
-    text = bed(found, given.names) if bed_file else parts_text(found, given.names, given.windows)
+    found, names = _found_in(run, given, n, max_q, unjudged)[1], given.names
+    text = bed(found, names) if out.suffix.lower() == ".bed" else parts_text(found, names, given.windows)
     files.write_text_atomic(files.target_of(out), text)
 
 
@@ -294,10 +288,8 @@ def _found_in(
     """The model of a discovery, and up to `n` parts of a kind in each sample (default: 1, or all pieces); with
     q-values up to `max_q`, by default that of the run."""
     model = Discovery.load(run)
-    if max_q is not None:
-        model.set_params(max_q=max_q)
-    if unjudged:
-        model.set_params(unjudged=True)
+    given_max = {} if max_q is None else {"max_q": max_q}
+    model.set_params(unjudged=unjudged or model.unjudged, **given_max)
     if n is not None or not isinstance(model.search_, PieceSearch):
         model.search_.max_parts = n or 1
     return model, _distinct(model.locate(given.rows), given.windows)
@@ -369,11 +361,10 @@ def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | Ti
 
 def parts_table(found: np.ndarray, names: list[str] | None) -> pd.DataFrame:
     """Parts as a table: file (or index), kind, place, score, q, outlier."""
-    table = pd.DataFrame(found).rename(columns={"sample": "index"})
+    table = pd.DataFrame(found)
     if names is not None:
-        table["index"] = [names[i] for i in found["sample"]]
-        table = table.rename(columns={"index": "file"})
-    return table
+        table["sample"] = [names[i] for i in found["sample"]]
+    return table.rename(columns={"sample": "index" if names is None else "file"})
 
 
 def coco(found: np.ndarray, shapes: Sequence[tuple[int, int]], names: list[str] | None) -> dict[str, Any]:
@@ -384,20 +375,11 @@ def coco(found: np.ndarray, shapes: Sequence[tuple[int, int]], names: list[str] 
     ]
     annotations = []
     for number, part in enumerate(found):
-        width, height = int(part["right"] - part["left"]), int(part["bottom"] - part["top"])
-        box = [int(part["left"]), int(part["top"]), width, height]
-        annotations.append(
-            {
-                "id": number + 1,
-                "image_id": int(part["sample"]) + 1,
-                "category_id": int(part["kind"]) + 1,
-                "bbox": box,
-                "area": width * height,
-                "iscrowd": 0,
-                "score": round(float(part["score"]), 4),
-                "outlier": bool(part["outlier"]),
-            }
-        )
+        left, top, right, bottom = (int(part[side]) for side in ("left", "top", "right", "bottom"))
+        numbers = {"id": number + 1, "image_id": int(part["sample"]) + 1, "category_id": int(part["kind"]) + 1}
+        box = {"bbox": [left, top, right - left, bottom - top], "area": (right - left) * (bottom - top), "iscrowd": 0}
+        judged = {"score": round(float(part["score"]), 4), "outlier": bool(part["outlier"])}
+        annotations.append(numbers | box | judged)
     kinds = sorted({int(kind) for kind in found["kind"]})
     categories = [{"id": kind + 1, "name": f"kind {kind}", "supercategory": "part"} for kind in kinds]
     info = {"description": "Parts that viewsmith discover found", "version": __version__}

@@ -13,9 +13,8 @@ and CRL-TAC maximizes I_P(X; Z) alone (Koyama et al. 2021, equation 2), for whic
 as another. When p_P is fitted, the sample that is scored is left out (folds of samples), so that no sample explains
 itself.
 
-The same contrast with independent letters is MEME's model of one motif site in each sequence (Bailey and Elkan 1994);
-with one template it is the consensus motif of recordings (Kamgar et al. 2019); in images it is object discovery (Cho et
-al. 2015; LOST, Simeoni et al. 2021). Here both densities are Gaussians with full covariance.
+In images it is object discovery (Cho et al. 2015; LOST, Simeoni et al. 2021). Both densities are Gaussians with full
+covariance; with independent letters it is MEME's model, see `viewsmith.methods.discovery.motif_search`.
 
 Symbols: z features of a window; P chosen windows; U all windows; n samples, m windows of a sample, d features.
 
@@ -163,6 +162,10 @@ class Moments:
         """The covariance around the mean, (d, d)."""
         return self.products / max(self.count, 1.0) - np.outer(self.mean, self.mean)
 
+    def mixed(self, other: np.ndarray) -> Gaussian:
+        """The normal distribution with these moments, and a little of another covariance (d, d)."""
+        return Gaussian.of(self.mean, (1 - MIXED) * self.covariance + MIXED * other)
+
 
 @dataclass(frozen=True)
 class Whitening:
@@ -202,12 +205,8 @@ class Contrast:
     def of(cls, chosen: Moments, everything: Moments, beside: Moments | None = None) -> "Contrast":
         """The contrast of two sets of windows, given by their moments; with `beside` to these of all windows."""
         everything = everything if everything.count else chosen  # the boxes fill the images
-
-        def mixed(own: Moments) -> Gaussian:
-            return Gaussian.of(own.mean, (1 - MIXED) * own.covariance + MIXED * everything.covariance)
-
-        rest = Gaussian.of(everything.mean, everything.covariance) if beside is None else mixed(beside)
-        return cls(mixed(chosen), rest)
+        mean, covariance = everything.mean, everything.covariance
+        return cls(chosen.mixed(covariance), beside.mixed(covariance) if beside else Gaussian.of(mean, covariance))
 
     def __call__(self, z: Features) -> np.ndarray:
         """Scores (n,) of rows z (n, d): a quadratic function, z'Az + b'z + c, so that one product of matrices is enough
@@ -256,19 +255,15 @@ class Typical:
         """Fitted to features z (n, d) of parts, in about unit variance, twice: the second time without outliers, the
         parts that are far out of the distances of all, each held out."""
         fold, kept, limit = folds(max(len(z), 1), seed)[: len(z)], np.ones(len(z), bool), np.inf
-
-        def density(rows: np.ndarray) -> Gaussian:
-            moments = Moments.of(rows)
-            return Gaussian.of(moments.mean, (1 - MIXED) * moments.covariance + MIXED * np.eye(z.shape[1]))
-
+        unit = np.eye(z.shape[1])
         for _ in range(2 if len(z) > z.ndim else 0):
             held = np.empty(len(z))
             for f in np.unique(fold):
-                held[fold == f] = np.sqrt(density(z[kept & (fold != f)]).distance(z[fold == f]))
+                held[fold == f] = np.sqrt(Moments.of(z[kept & (fold != f)]).mixed(unit).distance(z[fold == f]))
             low, high = np.quantile(held, (0.25, 0.75))
             limit = high + FAR * max(high - low, 1.0)
             kept = held <= limit
-        return cls(density(z[kept]), float(limit))
+        return cls(Moments.of(z[kept]).mixed(unit), float(limit))
 
     def outliers(self, z: np.ndarray) -> np.ndarray:
         """Which of the rows z (n, d) are no typical parts, bool (n,)."""
@@ -279,6 +274,12 @@ def _excess(distance: np.ndarray, d: int) -> np.ndarray:
     """What a log density gains by the best c >= 1 at a squared distance from its mean in d dimensions."""
     c = np.maximum(distance / d, 1.0)
     return np.asarray(d / 2 * (c - 1 - np.log(c)))
+
+
+def inside(starts: np.ndarray, widths: np.ndarray | int, length: int) -> np.ndarray:
+    """Whether each point or letter lies in the place of its sample that begins at `starts` (n,), bool (n, length)."""
+    place, ends = np.arange(length), starts + widths
+    return np.asarray((place >= starts[:, None]) & (place < ends[:, None]))
 
 
 def folds(n: int, seed: int, count: int = 4) -> np.ndarray:
@@ -300,7 +301,7 @@ def choose_windows(
     start: np.ndarray | None = None,
     count: int = CHOSEN,
     present: float = 1.0,
-    rounds: int | None = None,
+    rounds: int = ROUNDS,
 ) -> tuple[np.ndarray, Contrast]:
     """Choose the windows of each sample that look alike across samples, unlike windows in general: in rounds, the best
     are chosen, of the share `present` of the samples, and p_P is fitted to those of the other folds."""
@@ -311,7 +312,7 @@ def choose_windows(
     everything = moments_by_fold(z, whole, fold)
     by_fold = [z[there(fold == f, z)].reshape(-1, z.shape[-1]) for f in range(len(everything))]
     chosen = np.zeros_like(whole)
-    for _ in range(rounds or ROUNDS):
+    for _ in range(rounds):
         best = np.argpartition(-score, count - 1, 1)[:, :count]
         before, chosen = chosen, np.zeros_like(whole)
         np.put_along_axis(chosen, best, True, 1)
@@ -335,8 +336,7 @@ def _from_middle(z: Features, whole: np.ndarray) -> np.ndarray:
 
 def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[Any]) -> list[np.ndarray]:
     """Scores of the windows of each fold under the contrast fitted on the chosen windows of the other folds."""
-    all_windows = sum(everything[1:], everything[0])
-    all_chosen = sum(chosen[1:], chosen[0])
+    all_windows, all_chosen = (sum(every[1:], every[0]) for every in (everything, chosen))
     return [Contrast.of(all_chosen - own, all_windows)(rows) for own, rows in zip(chosen, z, strict=True)]
 
 
@@ -409,6 +409,7 @@ class Search:
     least_q: list[float] = field(default_factory=list)
     typical: list[Typical] = field(default_factory=list)  # for each kind
     steady: float = 1.0  # how far searches in parts agree; NaN if that cannot be known
+    alike: tuple[int, ...] = (0, 0, 0)  # what is above Otsu's threshold, parts, and those parts that are the same
 
     def table(
         self, dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], samples: int
@@ -486,6 +487,10 @@ class Search:
         """Whether the q-values of a kind hold."""
         return True
 
+    def threshold(self) -> tuple[str, str]:
+        """Of what Otsu's threshold is the baseline, see `alike`, and how it is computed."""
+        raise NotImplementedError
+
     def summary(self, found: np.ndarray, samples: int, max_q: float, unjudged: bool) -> str:
         """What the parts that are listed are, in how many samples, and how many of them may be wrong."""
         lines, hidden = [], 0
@@ -513,6 +518,11 @@ class Search:
             lines.append(f"not steady: {self.halves()}")
         if np.isnan(self.steady):
             lines.append("whether that is steady is not known: searches in parts of them found too little")
+        above, parts, same = self.alike
+        if above and same >= 0.9 * max(above, parts):
+            of, code = self.threshold()
+            also = f"Otsu's threshold {of} finds nearly the same ({same:,} of {parts:,}) in no time, use it: "
+            lines.append(also + code)
         return "; ".join(lines)
 
     def halves(self) -> str:

@@ -303,11 +303,8 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         if not ours and any(os.path.lexists(file) for file in folder.files):
             raise InputError(f"{folder.path} has files of something else, which would be replaced: choose another")
         os.makedirs(path, exist_ok=True)
-        parameters = self.get_params() | {
-            "cache": None,
-            "device": "auto",
-            "windows": None if self.windows is None else list(self.windows),
-        }
+        windows = None if self.windows is None else list(self.windows)
+        parameters = self.get_params() | {"cache": None, "device": "auto", "windows": windows}
         if model is not None:
             model.save(folder.path / FEATURES)
             parameters["features"] = FEATURES
@@ -317,9 +314,8 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         else:
             save_tensors(folder.path / WEIGHTS, self.search_.dense.weights())
             parameters["feature_weights"] = WEIGHTS
-        folder.write_config(
-            {"method": self.name, "modality": self.modality_, "parameters": parameters, "fitted": fitted}
-        )
+        named = {"method": self.name, "modality": self.modality_}
+        folder.write_config(named | {"parameters": parameters, "fitted": fitted})
         save_tensors(folder.model, tensors)
 
     @classmethod
@@ -336,9 +332,8 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         if config.get("method") != cls.name:
             raise InputError(f"{folder.config} is of the method {config.get('method')!r}, expected {cls.name!r}")
         try:
-            given: dict[str, Any] = {
-                name: None if value == "none" else value for name, value in config["parameters"].items()
-            }
+            pairs = config["parameters"].items()
+            given: dict[str, Any] = {name: None if value == "none" else value for name, value in pairs}
             # What `save` put into the folder.
             for name, written in (("features", FEATURES), ("feature_weights", WEIGHTS)):
                 if given.get(name) == written:
@@ -387,14 +382,16 @@ Discovery.__doc__ = with_shared(Discovery, Discovery.__doc__ or "")
 def kind_of(X: Any) -> str:
     """The modality of samples: letters are DNA or proteins, other numbers of two dimensions recordings, everything else
     images."""
-    if isinstance(X, ImageList):
-        return "images"
-    if isinstance(X, list | tuple):
-        return _of_letters(X) if X and all(isinstance(x, str | bytes) for x in X) else "images"
     dtype, dimensions = str(getattr(X, "dtype", "")), getattr(X, "ndim", 0)
-    coded = dimensions == 2 and modality_of("dna").samples.is_type(dtype)
-    if coded or dtype == "object" or dtype.startswith(("<U", "|S", "str")):
-        return _of_letters(X)
+    if isinstance(X, list | tuple):
+        letters = bool(X) and all(isinstance(x, str | bytes) for x in X)
+    elif isinstance(X, ImageList):
+        return "images"
+    else:
+        coded = dimensions == 2 and modality_of("dna").samples.is_type(dtype)
+        letters = coded or dtype == "object" or dtype.startswith(("<U", "|S", "str"))
+    if letters:
+        return "proteins" if modality_of("proteins").recognizes(X) else "dna"
     return "series" if dimensions == 2 else "images"
 
 
@@ -402,7 +399,3 @@ def searched(modality: str) -> str:
     """The name of the search in samples of a modality: that of motifs for letters."""
     check_modality(modality)
     return MotifSearch.name if isinstance(modality_of(modality), Letters) else modality
-
-
-def _of_letters(X: Any) -> str:
-    return "proteins" if modality_of("proteins").recognizes(X) else "dna"

@@ -55,6 +55,7 @@ from viewsmith.methods.discovery.contrast import (
     columns,
     folds,
     from_arrays,
+    inside,
     q_values,
     under,
 )
@@ -327,7 +328,6 @@ class EventSearch(Search):
     units: tuple[float, ...] = ()  # of each channel, by which it is divided
     states: list[Event] = field(default_factory=list)  # what recurs, but fills the pieces
     rate: float | None = None  # points in a second, if known, by which lengths are said in seconds, too
-    alike: tuple[int, int, int] = (0, 0, 0)  # spans above Otsu's threshold, events, those with one span each
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
@@ -391,7 +391,7 @@ class EventSearch(Search):
             if len(self.parts) == 1:
                 self.compare(event.held, [(at, np.where(s > event.rarity, s, -np.inf)) for at, s in every], event.width)
             for starts, scores in found:
-                free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
+                free &= ~inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         """Pieces (n, C, T) in units in which their averages count beside the logarithms of spreads."""
@@ -443,22 +443,17 @@ class EventSearch(Search):
             for i, energy in enumerate(log_energy(np.asarray(block), width), first):
                 found = [(at.start + at.stop) / 2 for (at,) in find_objects(label(energy > limit)[0])]
                 own = events[events["sample"] == i]
-                inside = (own["start"][:, None] <= found) & (found < own["end"][:, None])
-                spans, same = spans + len(found), same + int((inside.sum(1) == 1).sum())
+                held = (own["start"][:, None] <= found) & (found < own["end"][:, None])
+                spans, same = spans + len(found), same + int((held.sum(1) == 1).sum())
             first += len(block)
         return spans, len(events), same
 
-    def summary(self, found: np.ndarray, samples: int, max_q: float, unjudged: bool) -> str:
-        """What is listed, and whether a threshold of the energy does the same."""
-        text, (spans, events, same) = super().summary(found, samples, max_q, unjudged), self.alike
-        if spans and same >= 0.9 * max(spans, events):
-            text += (
-                f"; Otsu's threshold of the energy finds nearly the same ({same:,} of {events:,}) in no time, use it: "
-                "of pieces x (n, channels, points), with scipy and scikit-image, e = numpy.log("
-                f"ndimage.uniform_filter1d(((x - x.mean(2, keepdims=True)) ** 2).sum(1), {self.parts[0].width})"
-                ".clip(1e-30)); ndimage.label(e > filters.threshold_otsu(e), [[0] * 3, [1] * 3, [0] * 3])"
-            )
-        return text
+    def threshold(self) -> tuple[str, str]:
+        return "of the energy", (
+            "of pieces x (n, channels, points), with scipy and scikit-image, e = numpy.log("
+            f"ndimage.uniform_filter1d(((x - x.mean(2, keepdims=True)) ** 2).sum(1), {self.parts[0].width})"
+            ".clip(1e-30)); ndimage.label(e > filters.threshold_otsu(e), [[0] * 3, [1] * 3, [0] * 3])"
+        )
 
     def _places(self, x: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """The best events of each kind, apart from those of the kinds before."""
@@ -473,7 +468,7 @@ class EventSearch(Search):
                     scores = np.where(scores > event.rarity, scores, -np.inf)
                 outlier = self.typical[kind].outliers(plain.features(sought, starts))
                 yield kind, {"start": starts, "end": starts + event.width, "score": scores, "outlier": outlier}
-                free &= ~_inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
+                free &= ~inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
         """`size` points around events, float32 (m, C, size); inside the piece as far as possible."""
@@ -550,7 +545,7 @@ def _best(
         held = np.where(free_windows(free, starts, width), scores, -np.inf)
         best = starts[held.argmax(1)]
         found.append((best, held.max(1)))
-        free &= ~_inside(best, np.full(len(free), width), free.shape[1])
+        free &= ~inside(best, width, free.shape[1])
     return found
 
 
@@ -560,9 +555,3 @@ def _covered(chosen: np.ndarray, starts: np.ndarray, width: int, length: int) ->
     steps[:, starts] += chosen
     steps[:, starts + width] -= chosen
     return np.asarray(steps.cumsum(1, np.int8)[:, :-1] > 0)
-
-
-def _inside(starts: np.ndarray, widths: np.ndarray, length: int) -> np.ndarray:
-    """Whether each point lies in the window of its piece, bool (n, T)."""
-    place = np.arange(length)
-    return np.asarray((place >= starts[:, None]) & (place < (starts + widths)[:, None]))

@@ -73,6 +73,7 @@ ENTIRELY = 0.5
 # Least fraction of images in which the center of another solution's best window lies in the box of the part.
 AGREE = 0.5
 HALVES = 200  # images in which searches in two halves are compared
+Places = list[tuple[np.ndarray, np.ndarray]]  # boxes (n, 4) and scores (n,) of the first place in each image, ...
 MARGIN = 2  # cells around a place that are no other kind's: the border of a thing differs from everything, too
 
 
@@ -112,11 +113,9 @@ class Part:
     def features(self, maps: Features, valid: np.ndarray, boxes: np.ndarray) -> np.ndarray:
         """Features (n, d) of the window in the middle of a box (n, 4) of each image."""
         middle = _in_the_middle(boxes, whole_windows(valid, self.window), self.window)
-        corners = zip(*np.divmod(middle.reshape(len(maps), -1).argmax(1), middle.shape[2]), strict=True)
-        k = self.window
-        means = [
-            own[top : top + k, left : left + k].mean((0, 1)) for own, (top, left) in zip(maps, corners, strict=True)
-        ]
+        k, corners = self.window, np.divmod(middle.reshape(len(maps), -1).argmax(1), middle.shape[2])
+        places = zip(maps, *corners, strict=True)
+        means = [own[top : top + k, left : left + k].mean((0, 1)) for own, top, left in places]
         return here(self.windows[0](torch.stack(means) if isinstance(maps, Tensor) else np.stack(means)))
 
     def posteriors(self, maps: Features) -> np.ndarray:
@@ -328,13 +327,12 @@ def cell_posteriors(cells: Cells, inside: np.ndarray) -> tuple[np.ndarray, Contr
     return posterior, Contrast.of(total_in, total_out)
 
 
-def boxes_of(part: Part, maps: Features, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def boxes_of(part: Part, maps: Features, free: np.ndarray, count: int) -> Places:
     """Up to `count` boxes of a part in each image, in cells, and their scores; empty and -inf if there is no other."""
     if len(blocks := blocks_of(maps)) > 1:
         places = zip(*(boxes_of(part, maps[some], free[some], count) for some in blocks), strict=True)
-        return [
-            (np.concatenate(boxes), np.concatenate(scores)) for boxes, scores in (zip(*p, strict=True) for p in places)
-        ]
+        pairs = (zip(*own, strict=True) for own in places)
+        return [(np.concatenate(boxes), np.concatenate(scores)) for boxes, scores in pairs]
     k = part.window
     scores = np.where(whole_windows(free, k), part.window_scores(maps), -np.inf)
     if not part.boxed:
@@ -349,7 +347,7 @@ def boxes_of(part: Part, maps: Features, free: np.ndarray, count: int) -> list[t
     return found
 
 
-def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: Part, null: np.ndarray) -> np.ndarray:
+def without(free: np.ndarray, found: Places, part: Part, null: np.ndarray) -> np.ndarray:
     """The cells that are free of a part and of its surroundings: of its first place in each image; of further ones, and
     of a small kind, which images may lack, of places with scores as none of 19 in 20 images without it has. Of a part
     that fills the images, they are free of all its places. What windows without boxes show may be larger than they."""
@@ -362,9 +360,7 @@ def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: 
     return free
 
 
-def windows_apart(
-    scores: np.ndarray, side: int, count: int, border: float = 0.0
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def windows_apart(scores: np.ndarray, side: int, count: int, border: float = 0.0) -> Places:
     """The best of windows (n, h - side + 1, w - side + 1) in each image, which do not overlap with `border` cells
     around them: boxes in cells, and scores; empty and -inf if there is no other."""
     apart = side + round(2 * border)
@@ -387,9 +383,7 @@ def _in_the_middle(boxes: np.ndarray, whole: np.ndarray, side: int) -> np.ndarra
     return whole & (away <= nearest + 0.5)
 
 
-def null_scores(
-    part: Part, maps: Features, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], count: int
-) -> np.ndarray:
+def null_scores(part: Part, maps: Features, free: np.ndarray, found: Places, count: int) -> np.ndarray:
     """Scores (m, count) of the best windows of images apart from their boxes: how good a window is that is no part."""
     whole, k = whole_windows(free, part.window), part.window
     for boxes, _ in found:

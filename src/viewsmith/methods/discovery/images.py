@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -102,9 +102,8 @@ class ImageSearch(Search):
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
         images = as_images(X)
-        windows, cells = self._checked_windows(images), sizes_fitting(images.shapes, self.image_size, 1)
-        rng = np.random.default_rng(self.seed)
-        largest = max(height for height, _ in cells) * max(width for _, width in cells)
+        windows, rng = self._checked_windows(images), np.random.default_rng(self.seed)
+        largest = math.prod(map(max, zip(*sizes_fitting(images.shapes, self.image_size, 1), strict=True)))
         rows = images.order[rng.permutation(len(images))[: max(64, FITTED // largest)]]
         maps, valid = self._features(images, rows, "features")
         if (side := 2 * min(windows)) > min(maps.shape[1:3]):  # of an own function, whose cells may be larger
@@ -135,9 +134,7 @@ class ImageSearch(Search):
                 found = image_parts.boxes_of(part, maps, free, self.max_parts + 1)
                 apart = found[1:]
                 if np.isfinite(apart[0][1]).mean() > ONE_EACH:
-                    drawn = rest.drawn(NULL)
-                    compared = self._maps(drawn, np.arange(len(drawn)), "random phases")
-                    apart = image_parts.boxes_of(part, *compared, self.max_parts)
+                    apart = image_parts.boxes_of(part, *self._maps(rest.drawn(NULL)), self.max_parts)
                 null = np.stack([scores for _, scores in apart], 1)
             else:
                 found = image_parts.boxes_of(part, maps, free, self.max_parts)
@@ -198,8 +195,7 @@ class ImageSearch(Search):
         self, rest: Rest, maps: Features, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
         """The small kind that stands out most from images with random phases."""
-        drawn = rest.drawn(NULL)
-        other, _ = self._maps(drawn, np.arange(len(drawn)), "random phases")
+        other, _ = self._maps(rest.drawn(NULL))
         sides = [side for side in image_parts.SMALL if side < windows[0]]
         tried = [image_parts.small(maps, rest.free, side, self.seed, other, self.max_parts) for side in sides]
         clear = [found for found in tried if found[0].evidence.recurs(len(tried))]
@@ -211,19 +207,19 @@ class ImageSearch(Search):
         """The kind of the squares that agree best with their cells, if more than in images with random phases."""
         tried = [image_parts.filling(maps, rest.free, side, self.seed) for side in windows[:FILLED]]
         part = max(tried, key=lambda part: part.consistency)
-        drawn = rest.drawn(NULL)
-        other, whole = self._fresh([part.window], self.reduction)._features(
-            drawn, np.arange(len(drawn)), "random phases"
-        )
+        other, whole = self._fresh([part.window], self.reduction)._features(rest.drawn(NULL))
         nothing = image_parts.filling(other, whole, part.window, self.seed)
         if not image_parts.fills(part, nothing):
             return None, None
         found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
         return part, image_parts.null_scores(part, maps, rest.free, found, self.max_parts)
 
-    def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[Features, np.ndarray]:
+    def _features(
+        self, images: ImageList, rows: np.ndarray | None = None, source_name: str = ""
+    ) -> tuple[Features, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
         self.channels, self.dtype = images.channels, images.dtype
+        given, rows = rows, np.arange(len(images)) if rows is None else rows
         pixels = np.prod(sizes_fitting([images.shapes[i] for i in rows], self.image_size), 1).mean()
         some = rows[: int(np.ceil(SAMPLED * CELL**2 / pixels))]
         if isinstance(self.features, NetworkMaps):
@@ -241,7 +237,7 @@ class ImageSearch(Search):
                 unit = unit_of(self._finite(images, rows)).to(self.device)
             batches = self._batches(images, rows), self._batches(images, some)
             self.dense = fit_patches(*batches, len(rows), self.seed, self.device, self.reduction, unit)
-        return self._maps(images, rows, source_name)
+        return self._maps(images, given, source_name)
 
     def _finite(self, images: ImageList, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Some of the reduced images in batches, whose values are checked."""
@@ -252,7 +248,7 @@ class ImageSearch(Search):
 
     def _solutions(self, images: ImageList) -> list[image_parts.Part]:
         """A solution for each window."""
-        maps, valid = self._features(images, np.arange(len(images)), "random phases")
+        maps, valid = self._features(images)
         return image_parts.discover(maps, valid, windows=self.windows or image_parts.WINDOWS, seed=self.seed)
 
     def _clear(self, solutions: list[image_parts.Part], rest: Rest) -> image_parts.Part | None:
@@ -287,9 +283,8 @@ class ImageSearch(Search):
         kept = [part for part in compared if part.evidence.recurs(len(compared))]
         part = min(kept, key=lambda part: part.left, default=None)
         if part is None:
-            solutions[:] = [
-                one if one.evidence.of_odds else other for one, other in zip(solutions, compared, strict=True)
-            ]
+            pairs = zip(solutions, compared, strict=True)
+            solutions[:] = [one if one.evidence.of_odds else other for one, other in pairs]
             return None, maps
         at = next(i for i, each in enumerate(compared) if each is part)
         solutions[at] = part
@@ -339,8 +334,9 @@ class ImageSearch(Search):
         """Squares around parts, (m, size, size, channels), in the type of the images."""
         images = as_images(X)
         cut = np.zeros((len(found), size, size, images.channels), images.dtype)
+        read = lru_cache(1)(lambda i: images.read(i, None))  # parts of an image come together
         for crop, part in zip(cut, found, strict=True):
-            crop[:] = reduced(square(images.read(int(part["sample"]), None), part), (size, size))
+            crop[:] = reduced(square(read(int(part["sample"])), part), (size, size))
         return cut
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -396,13 +392,16 @@ class ImageSearch(Search):
             key = key_of(
                 [*images.contents(), str(self.image_size).encode(), *(t.numpy().tobytes() for t in state.values())]
             )
-            cells = sizes_fitting(images.shapes, self.image_size, 1)
-            size = max(height for height, _ in cells), max(width for _, width in cells)
-            self._cached = images, MapCache(Path(self.cache), key, len(images), size)
+            height, width = map(max, zip(*sizes_fitting(images.shapes, self.image_size, 1), strict=True))
+            self._cached = images, MapCache(Path(self.cache), key, len(images), (height, width))
         return self._cached[1]
 
-    def _maps(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[Features, np.ndarray]:
-        """Dense features (n, h, w, d) of images, padded to the largest, and which cells are of an image."""
+    def _maps(
+        self, images: ImageList, rows: np.ndarray | None = None, source_name: str = ""
+    ) -> tuple[Features, np.ndarray]:
+        """Dense features (n, h, w, d) of images, by default of all of some with random phases, padded to the largest,
+        and which cells are of an image."""
+        rows, source_name = (np.arange(len(images)), "random phases") if rows is None else (rows, source_name)
         blocks, cache = list(self._sized(images, rows)), self._cache(images)
         stride = getattr(self.dense, "stride", CELL)
         least = self._largest  # smaller images have no part
@@ -420,9 +419,8 @@ class ImageSearch(Search):
                     given = tuple(getattr(maps, "shape", ())) or type(maps).__name__
                     raise InputError(f"the features give {given} for {len(at)} images, expected maps (n, d, h, w)")
                 if not maps.isfinite().all():
-                    raise InputError(
-                        f"the features of images {name_list(rows[at].tolist())} have NaN or infinite values"
-                    )
+                    numbers = name_list(rows[at].tolist())
+                    raise InputError(f"the features of images {numbers} have NaN or infinite values")
                 own = maps.detach().permute(0, 2, 3, 1).float().to(self.device)
                 if cache is not None and own.shape[1:3] == cells:
                     cache.write(rows[at], here(own))
@@ -485,9 +483,8 @@ class ImageSearch(Search):
                 for boxes, scores in boxes_of_kind[: self.max_parts]:
                     outlier = self.typical[kind].outliers(part.features(maps, valid, boxes))
                     for i in np.flatnonzero(np.isfinite(scores)):
-                        shape = images.shapes[rows[i]]
                         around = part.border * np.array([-1, -1, 1, 1])
-                        box = _in_pixels(boxes[i] + around, valid[i], shape)
+                        box = _in_pixels(boxes[i] + around, valid[i], images.shapes[rows[i]])
                         found.append((rows[i], kind, *box, scores[i], 1.0, outlier[i]))
         return self.with_q_values(np.array(found, PARTS), len(images))
 

@@ -33,7 +33,7 @@ Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at o
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,7 +69,7 @@ MANY = 100  # sequences of which windows are starts enough
 SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; share of sites that may be anywhere
 # Least part of the sequences that have the full length, for places; least density of the best place, uniform being 1.
 ONE_LENGTH, PREFERRED = 0.9, 2.0
-CACHED, AT_ONCE = 2**19, (8, 32)  # values of motifs in windows that are computed at once; of how many motifs
+CACHED, AT_ONCE = 2**19, (8, 32)  # values of motifs in windows, which stay in a cache; of how many motifs at once
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
 EXACT = 24  # bits of a whole number that float32 holds
 GROUPED, COUNTED = 2**15, 2**14  # windows that are grouped at once; their packed counts, which stay in a cache
@@ -96,8 +96,7 @@ def find_motif(
     if len(usable) < 4:
         raise InputError(
             f"{len(usable)} sequences have {min(widths)} letters without {alphabet.unknown} in a row, expected at "
-            "least 4: "
-            "give a smaller width, or longer sequences"
+            "least 4: give a smaller width, or longer sequences"
         )
     rows = np.sort(rng.permutation(usable)[: min(FITTED, max(MANY, LETTERS // codes.shape[1]))])
     lengths, codes = (lengths_of(codes, size) if lengths is None else lengths)[rows], codes[rows]
@@ -109,13 +108,12 @@ def find_motif(
         w for w in sorted(widths) if codes.shape[1] >= w and len(Windows.of(codes, w, background, both).first) >= 5
     ]
     sought = parts_of(len(codes), seed)
-    of_strand = Background.of(codes, alphabet)
     placed = len(codes) >= MANY and (lengths == codes.shape[1]).mean() >= ONE_LENGTH
-    kinds = [(_search, background, both), (_search_places, of_strand, False)][: 1 + placed]
+    kinds = [(background, both, False), (Background.of(codes, alphabet), False, True)][: 1 + placed]
     surrogates = shuffled(np.tile(codes, (SURROGATES, 1)), size, rng).reshape(SURROGATES, *codes.shape)
     found, searches = list[Motif](), list(itertools.product(fitting, kinds))
-    for width, (search, own, strands) in with_progress(searches, "motifs", len(searches), "searches", told=TOLD):
-        parts = [search(codes[rows], width, own, strands, rng) for rows in sought]
+    for width, (own, strands, places) in with_progress(searches, "motifs", len(searches), "searches", told=TOLD):
+        parts = [_search(codes[rows], width, own, strands, places, rng) for rows in sought]
         windows = Windows.of(codes, width, own, strands)
         for same in zip(*parts, strict=True):
             evidence, starts = _evidence_of([model for model, _ in same], sought, codes, surrogates, own, strands)
@@ -202,7 +200,7 @@ def copies_masked(codes: np.ndarray, both: bool, size: int = 4) -> tuple[np.ndar
 
 def _motif(model: "Fitted", background: Background, both: bool) -> Motif:
     """The only motif of a fit."""
-    p = _frequencies(model.log_p, background.size)[0].double().numpy()
+    p = model.log_p[0].exp().reshape(-1, background.size).double().numpy()
     place = None if model.place is None else model.place[0].log().numpy()
     p /= p.sum(1, keepdims=True)
     return Motif(p, background, float(model.share), both, place)
@@ -254,38 +252,42 @@ class Fitted:
 
 
 def _search(
-    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+    codes: np.ndarray, width: int, background: Background, both: bool, places: bool, rng: np.random.Generator
 ) -> list[tuple[Fitted, Model]]:
-    """The best motif of all starts under each model of letters, with its left-out gain."""
+    """The best motif of all starts under each model of letters, or that prefers places, with its left-out gain."""
     windows, screen = _windows(codes, width, background, both, rng)
-    free, few = own_frequencies(windows), len(codes) < MANY
-    if few:
+    free, groups = own_frequencies(windows), None
+    if len(codes) < MANY and not places:
         words = _ranked(screen, FEW_STARTS, rng)[:FEW_TOP]
         starts = _started(torch.cat([_from_words(words, windows.size), _projected(windows, rng)]))
         starts = _left(_fit(_windows(codes, width, background, both, rng, FIRST)[1], starts, 0, free), THIRD)
     else:
-        words = _ranked(screen, STARTS if screen is windows else STARTS // 2, rng)
+        words = _ranked(screen, STARTS // (1 if screen is windows and not places else 2), rng)
         starts = _started(_from_words(words, windows.size))
-    once = _fit(screen, starts, 1, free)
+    once = _fit(screen, _anywhere(starts, windows) if places else starts, 1, free)
     fitted = _raced(screen, once, free)
-    # Starts of the second model: the best motifs of the first, and what is best under the second after one round.
-    alike = _fit(screen, Fitted(one_frequency(_frequencies(once.log_p, windows.size)), once.share), 0, one_frequency)
-    alike = _raced(screen, alike, one_frequency)
-    own = _fit(
-        screen, Fitted(one_frequency(_frequencies(fitted.log_p, windows.size)), fitted.share), ROUNDS, one_frequency
-    )
-    models = [(fitted.best(FINAL), free), (alike.joined(own).best(FINAL), one_frequency)]
-    if windows is not screen:
-        groups = _grouped(windows, rng)
-        one = Fitted(one_frequency(_frequencies(groups.log_p, windows.size)), groups.share, gain=groups.gain)
-        models = [(motifs.joined(own), model) for (motifs, model), own in zip(models, (groups, one), strict=True)]
-    return [(_finished(windows, screen, motifs, model), model) for motifs, model in models]
+    if windows is not screen:  # of long sequences only few windows are screened
+        groups = _started(_projected(windows, rng, GROUPS[0])[: GROUPS[1]])
+        groups = _fit(windows, groups, 1, free).best(FINAL)
+    if places:
+        models = [(fitted.best(FINAL), free, groups and _anywhere(groups, windows))]
+    else:
+        # Starts of the second model: the best motifs of the first, and what is best under the second after one round.
+        alike = _raced(screen, _fit(screen, _alike(once, windows), 0, one_frequency), one_frequency)
+        alike = alike.joined(_fit(screen, _alike(fitted, windows), ROUNDS, one_frequency)).best(FINAL)
+        models = [(fitted.best(FINAL), free, groups), (alike, one_frequency, groups and _alike(groups, windows))]
+    every = [(motifs if more is None else motifs.joined(more), model) for motifs, model, more in models]
+    return [(_finished(windows, screen, motifs, model), model) for motifs, model in every]
 
 
-def _grouped(windows: Windows, rng: np.random.Generator) -> Fitted:
-    """The best starts among groups of all windows, after one round: of long sequences only few are screened."""
-    groups = _started(_projected(windows, rng, GROUPS[0])[: GROUPS[1]])
-    return _fit(windows, groups, 1, own_frequencies(windows)).best(FINAL)
+def _anywhere(motifs: Fitted, windows: Windows) -> Fitted:
+    """Motifs that may start at any place, but could prefer some."""
+    return replace(motifs, place=torch.ones(len(motifs.log_p), windows.starts))
+
+
+def _alike(motifs: Fitted, windows: Windows) -> Fitted:
+    """Motifs with one frequency of the consensus letter for all positions."""
+    return replace(motifs, log_p=one_frequency(motifs.log_p.exp().reshape(len(motifs.log_p), -1, windows.size)))
 
 
 def _rounds(windows: Windows) -> int:
@@ -313,21 +315,6 @@ def _left(motifs: Fitted, part: int) -> Fitted:
     return motifs.best(max(LAST, len(motifs.log_p) // part))
 
 
-def _search_places(
-    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
-) -> list[tuple[Fitted, Model]]:
-    """The best motif of all starts that prefers places."""
-    windows, screen = _windows(codes, width, background, both, rng)
-    free, words = own_frequencies(windows), _ranked(screen, STARTS // 2, rng)
-    log_p = _from_words(words, windows.size)
-    starts = Fitted(log_p, torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
-    fitted = _raced(screen, _fit(screen, starts, 1, free), free).best(FINAL)
-    if windows is not screen:
-        groups = _grouped(windows, rng)
-        fitted = fitted.joined(replace(groups, place=torch.ones(len(groups.gain), windows.starts)))
-    return [(_finished(windows, screen, fitted, free), free)]
-
-
 def _windows(
     codes: np.ndarray,
     width: int,
@@ -348,11 +335,6 @@ def _from_words(words: Tensor, size: int) -> Tensor:
     """log p_P (S, C w) that prefer the letters of words, one-hot."""
     other = (1 - MATCH) / (size - 1)
     return torch.log(other + (MATCH - other) * words)
-
-
-def _frequencies(log_p: Tensor, size: int) -> Tensor:
-    """Frequencies (S, w, C) of log p_P (S, C w)."""
-    return log_p.exp().reshape(len(log_p), -1, size)
 
 
 def _finished(windows: Windows, screen: Windows, fitted: Fitted, model: Model) -> Fitted:
@@ -468,19 +450,14 @@ def _evidence_of_counts(c: int) -> tuple[np.ndarray, np.ndarray]:
     return np.add.outer(of_letter, of_letter).ravel(), n * np.log(c) - gammaln(n + c / 2) + gammaln(c / 2)
 
 
-def _blocks(windows: Windows, motifs: int) -> Iterator[slice]:
-    """Motifs that are computed at once, so that their values in all windows stay in a cache."""
-    size = min(max(CACHED // len(windows), AT_ONCE[0]), AT_ONCE[1])
-    return (slice(a, min(a + size, motifs)) for a in range(0, motifs, size))
-
-
 def _expected(windows: Windows, motifs: Fitted, counted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Gains of sequences (S, n), log likelihoods with against without a motif; if `counted`, expected letters (S, C w),
     sites (S,), and sites at each start (S, L - w + 1)."""
     log_p, share, count = motifs.log_p, motifs.share, windows.count[:, None]
     gains, letters, sites = log_p.new_empty(len(log_p), len(count)), torch.zeros_like(log_p), 0 * share
     places = None if motifs.place is None else torch.zeros_like(motifs.place)
-    for some in _blocks(windows, len(log_p)):
+    at_once = min(max(CACHED // len(windows), AT_ONCE[0]), AT_ONCE[1])
+    for some in (slice(start, start + at_once) for start in range(0, len(log_p), at_once)):
         ratio = windows.scores(log_p[some]).sub_(windows.log_background[:, None]).exp_()
         if motifs.place is not None:
             ratio *= motifs.place[some].T.index_select(0, windows.place)

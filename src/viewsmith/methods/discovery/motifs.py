@@ -9,7 +9,7 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.data.any_size import by_content
 from viewsmith.methods.discovery.acceptance import choose
-from viewsmith.methods.discovery.contrast import Search, columns
+from viewsmith.methods.discovery.contrast import Search, columns, inside
 from viewsmith.methods.discovery.motif_models import Background, Motif, as_codes, lengths_of
 from viewsmith.methods.discovery.motif_search import WIDTHS, find_motif
 from viewsmith.modalities import modality_of
@@ -106,9 +106,8 @@ class MotifSearch(Search):
     def describe(self) -> str:
         best = self.parts[0] if self.parts else max(self.tried[0], key=lambda motif: motif.evidence.gain)
         numbers = f"{best.consensus}, {best.width} letters{_starts(best)}"
-        if self.parts and len(best.alphabet) > len(NUCLEOTIDES):
-            numbers += f", pattern {best.pattern}"
         if self.parts:
+            numbers += f", pattern {best.pattern}" if len(best.alphabet) > len(NUCLEOTIDES) else ""
             kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
             return f"{kinds}: {'' if len(self.parts) == 1 else 'the first is '}{numbers}"
         return f"the best candidate, {numbers}, {best.evidence.why(len(self.tried[0]))}"
@@ -166,12 +165,11 @@ def _sites(motif: Motif, codes: np.ndarray, count: int) -> list[tuple[np.ndarray
     for _ in range(count):
         starts, reverse, scores = motif.best_sites(codes)
         found.append((starts, reverse, scores))
-        codes = _masked(codes, starts, np.full(len(codes), motif.width), motif)
+        codes = _masked(codes, starts, motif.width, motif)
     return found
 
 
-def _masked(codes: np.ndarray, starts: np.ndarray, widths: np.ndarray, motif: Motif) -> np.ndarray:
+def _masked(codes: np.ndarray, starts: np.ndarray, widths: np.ndarray | int, motif: Motif) -> np.ndarray:
     """Codes with unknown letters in place of a site of each sequence; width 0: none."""
-    place = np.arange(codes.shape[1])
-    inside = (place >= starts[:, None]) & (place < (starts + widths)[:, None]) & (starts >= 0)[:, None]
-    return np.where(inside, motif.background.size, codes).astype(codes.dtype)
+    site = inside(starts, np.where(starts < 0, 0, widths), codes.shape[1])
+    return np.where(site, motif.background.size, codes).astype(codes.dtype)

@@ -128,7 +128,7 @@ DIGEST = 16  # bytes
 
 def _digest(row: int, values: np.ndarray) -> bytes:
     """A digest of a map and of the number of its image, so that maps that have changed places are noticed."""
-    return hashlib.blake2b(values.tobytes(), digest_size=DIGEST, key=row.to_bytes(8, "little")).digest()
+    return hashlib.blake2b(values.data, digest_size=DIGEST, key=row.to_bytes(8, "little")).digest()
 
 
 @dataclass
@@ -168,7 +168,8 @@ class MapCache:
             for row, own in zip(rows, maps, strict=True):
                 padded[:height, :width] = own
                 data.seek(int(row) * (padded.nbytes + DIGEST))
-                data.write(padded.tobytes() + _digest(int(row), padded))
+                data.write(padded.data)
+                data.write(_digest(int(row), padded))
 
     @property
     def _file(self) -> Path:

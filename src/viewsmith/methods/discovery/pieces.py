@@ -35,7 +35,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.progress import TOLD, with_progress
 from viewsmith.data.any_size import ImageList, as_images
 from viewsmith.data.sounds import otsu_threshold
-from viewsmith.methods.discovery.contrast import LISTED, SURE, Typical, folds, q_values
+from viewsmith.methods.discovery.contrast import LISTED, SURE, Search, Typical, folds, q_values
 from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
 
 #: Least share of the brightness above the background that lies in pieces, if the background is plain. Nuclei of three
@@ -131,21 +131,21 @@ def pieces_of(plane: np.ndarray) -> Pieces:
     least = max(3 * noise, top / 50)
     slope = np.pad(gaussian_gradient_magnitude(plane, 1), 1).ravel()
     plane = np.pad(plane, 1, constant_values=-np.inf)
-    values, width = plane.ravel(), plane.shape[1]
-    around, outside = (-1, 1, -width, width), values == -np.inf
+    width = plane.shape[1]
+    around, outside = np.array([[-1], [1], [-width], [width]]), plane == -np.inf
     found: list[np.ndarray] = []
     count, before, numbers = 0, np.zeros(plane.size, int), np.full(1, -1)
     for level in np.geomspace(least, 0.9 * top, LEVELS) if 0 < least < 0.9 * top else ():
-        labels, n = label(plane > mode + level)
-        area = np.bincount(labels.ravel(), minlength=n + 1).astype(float)
-        area[0] = 0
-        kept = np.flatnonzero(area >= SMALLEST)
+        above = plane > mode + level
+        labels, n = label(above)
+        at, flat = np.flatnonzero(above), labels.ravel()
+        own = flat[at].astype(np.int64)
+        area = np.bincount(own, minlength=n + 1).astype(float)
+        kept, large = np.flatnonzero(area >= SMALLEST), area[own] >= SMALLEST
         if not len(kept):
             break
-        flat = labels.ravel()
-        at = np.flatnonzero(flat)
-        at = at[area[flat[at]] >= SMALLEST]
-        own, (y, x) = flat[at], np.divmod(at, width)
+        at, own = at[large], own[large]
+        y, x = np.divmod(at, width)
 
         def mean(values: np.ndarray, own: np.ndarray = own, area: np.ndarray = area, n: int = n) -> np.ndarray:
             return np.asarray(np.bincount(own, values, minlength=n + 1) / np.maximum(area, 1))
@@ -156,26 +156,24 @@ def pieces_of(plane: np.ndarray) -> Pieces:
         determinant = np.maximum(yy * xx - xy**2, 1e-12)
         half = np.sqrt(np.maximum((yy + xx) ** 2 / 4 - determinant, 0))
         # Where the image ends, the thing goes on: no border is there.
-        border = at[np.any([(flat[at + step] == 0) & ~outside[at + step] for step in around], 0)]
-        cut = np.bincount(flat[at[np.any([outside[at + step] for step in around], 0)]], minlength=n + 1) > 0
-        length = np.bincount(flat[border], minlength=n + 1)
-        steep = np.bincount(flat[border], slope[border], minlength=n + 1) / np.maximum(length, 1)
-        first = np.zeros(n + 1, int)
-        first[own[::-1]] = at[::-1]
-        boxes = np.tile([plane.size, plane.size, 0, 0], (n + 1, 1))
-        for column, (ends, values_) in enumerate(((np.minimum, x), (np.minimum, y), (np.maximum, x), (np.maximum, y))):
-            ends.at(boxes[:, column], own, values_)
+        labels[outside] = -1
+        near = flat[at + around]
+        border, cut = (near == 0).any(0), np.bincount(own[(near < 0).any(0)], minlength=n + 1) > 0
+        length = np.bincount(own[border], minlength=n + 1)
+        steep = np.bincount(own[border], slope[at[border]], minlength=n + 1) / np.maximum(length, 1)
+        inside = np.zeros(n + 1, int)
+        inside[own] = at
         columns = [
-            numbers[before[first]],
+            numbers[before[inside]],
             area,
-            mean(values[at]) - mode,
+            mean(plane.ravel()[at]) - mode,
             np.log(np.maximum(area, 1)) / 2,
             np.log(np.maximum(area, 1) / (4 * np.pi * np.sqrt(determinant))),
             np.log((yy + xx) / 2 + half) / 2 - np.log(np.maximum((yy + xx) / 2 - half, 1e-12)) / 2,
             np.log(np.maximum(steep, 1e-12)),
             cut,
         ]
-        found.append(np.column_stack([boxes[kept] + [0, 0, 1, 1], np.stack(columns, 1)[kept]]))
+        found.append(np.column_stack([_boxes(labels, kept), np.stack(columns, 1)[kept]]))
         before, numbers = flat, np.full(n + 1, -1)
         numbers[kept] = count + np.arange(len(kept))
         count += len(kept)
@@ -397,7 +395,6 @@ class PieceSearch(ImageSearch):
     channel: int = -1  # -1: the mean of all
     bright: bool = True
     rest: float = 1.0  # of the brightness above the background, in no part
-    alike: tuple[int, int, int] = (0, 0, 0)  # pieces of Otsu's threshold, parts, those that are the same
 
     def plain(self, X: Any) -> bool:
         """Whether some of the images have a plain background with things apart on it, which are whole."""
@@ -482,7 +479,7 @@ class PieceSearch(ImageSearch):
                 found.append((i, 0, *box, score[k], 1.0, unlike[k]))
             likely = each.boxes[chosen[score[chosen] > 0]]
             alike += _alike(otsu_boxes(plane), likely)
-        self.alike = (int(alike[0]), int(alike[1]), int(alike[2]))
+        self.alike = tuple(alike.tolist())
         return self.with_q_values(np.array(found, PARTS), len(images))
 
     def with_q_values(self, table: np.ndarray, samples: int) -> np.ndarray:
@@ -491,32 +488,19 @@ class PieceSearch(ImageSearch):
         return table[np.lexsort((table["outlier"], table["sample"]))]
 
     def describe(self) -> str:
-        return f"one kind of thing recurs, pieces apart on a plain background, about {self._side:.0f} pixels large"
+        side = np.exp(self.parts[0].center[SIDE]) * 2 / np.sqrt(np.pi)  # the diameter of the disc of the typical area
+        return f"one kind of thing recurs, pieces apart on a plain background, about {side:.0f} pixels large"
 
-    def summary(self, found: np.ndarray, samples: int, max_q: float, unjudged: bool) -> str:
-        """What is listed, and whether a threshold does the same."""
-        text, (pieces, parts, same) = super().summary(found, samples, max_q, unjudged), self.alike
-        if pieces and same >= 0.9 * max(pieces, parts):
-            plane = "the mean of the channels" if self.channel < 0 else f"channel {self.channel}, counted from 0"
-            gray = "an image" if self.channels == 1 else plane
-            text += (
-                f"; Otsu's threshold with connected pieces finds nearly the same ({same:,} of {parts:,}) in no "
-                f"time, use it: in scikit-image x = filters.gaussian({gray}); measure.label(x {'<>'[self.bright]} "
-                "filters.threshold_otsu(x))"
-            )
-        return text
+    def threshold(self) -> tuple[str, str]:
+        plane = "the mean of the channels" if self.channel < 0 else f"channel {self.channel}, counted from 0"
+        gray = "an image" if self.channels == 1 else plane
+        lines = f"x = filters.gaussian({gray}); measure.label(x {'<>'[self.bright]} filters.threshold_otsu(x))"
+        return "with connected pieces", f"in scikit-image {lines}"
 
     def halves(self) -> str:
         return f"searches in two halves of the images agree on {self.steady:.0%} of what they list"
 
-    @property
-    def _side(self) -> float:
-        """Diameter of the disc with the typical area."""
-        return float(np.exp(self.parts[0].center[0]) * 2 / np.sqrt(np.pi))
-
-    def judged(self, kind: int) -> bool:
-        """Its q-values hold."""
-        return True
+    judged = Search.judged
 
     def probabilities(self, images: ImageList, i: int) -> np.ndarray:
         plane, _ = self._read(images, i)
@@ -576,9 +560,14 @@ def _clear(pixels: np.ndarray) -> list[float]:
 def otsu_boxes(plane: np.ndarray) -> np.ndarray:
     """Boxes of the connected pieces above the threshold of Otsu (1979), (m, 4), as a baseline."""
     labels, _ = label(plane > otsu_threshold(plane))
-    large = np.bincount(labels.ravel())[1:] >= SMALLEST
-    slices = [s for s, kept in zip(find_objects(labels), large, strict=True) if kept]
-    return np.array([[s[1].start, s[0].start, s[1].stop, s[0].stop] for s in slices], float).reshape(-1, 4)
+    return _boxes(labels, 1 + np.flatnonzero(np.bincount(labels.ravel())[1:] >= SMALLEST))
+
+
+def _boxes(labels: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Boxes of the connected pieces with the labels `kept` (m,), (m, 4)."""
+    slices = find_objects(labels)
+    each = [(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in (slices[i - 1] for i in kept)]
+    return np.array(each, float).reshape(-1, 4)
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> tuple[int, int, int]:

@@ -238,10 +238,9 @@ def _gallery(images: Any, ranked: np.ndarray) -> np.ndarray:
     """Squares around the best parts in rows, uint8 (h, w, 3)."""
     tiles = []
     for part in ranked[:GALLERY]:
-        box = [int(part[side]) for side in ("top", "bottom", "left", "right")]
-        tiles.append(
-            _fitted(pictures(images.read(int(part["sample"]), None)[None])[0, box[0] : box[1], box[2] : box[3]], SIDE)
-        )
+        top, bottom, left, right = (int(part[side]) for side in ("top", "bottom", "left", "right"))
+        pixels = pictures(images.read(int(part["sample"]), None)[None])[0]
+        tiles.append(_fitted(pixels[top:bottom, left:right], SIDE))
     columns = min(COLUMNS, len(tiles))
     tiles += [np.full_like(tiles[0], WHITE)] * (-len(tiles) % columns)
     return np.concatenate([np.concatenate(tiles[i : i + columns], 1) for i in range(0, len(tiles), columns)], 0)
@@ -329,9 +328,8 @@ def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
         with new_axes(6.0, 2.4) as (figure, axes):
             for scores, label in ((rest, "no part"), (parts, "parts")):
                 each = np.full(len(scores), 1 / max(len(scores), 1))  # there may be a hundred times as many of one
-                axes.hist(
-                    scores, bins, weights=each, alpha=0.6, label=f"{label} ({len(scores):,})", histtype="stepfilled"
-                )
+                name = f"{label} ({len(scores):,})"
+                axes.hist(scores, bins, weights=each, alpha=0.6, label=name, histtype="stepfilled")
             axes.set(xlabel="score (nats)", ylabel="fraction of each")
             axes.legend()
         pictures.append(Picture(f"Histogram of scores of kind {kind}", figure))
