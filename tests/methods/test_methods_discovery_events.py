@@ -252,3 +252,10 @@ def test_the_report_says_where_a_threshold_of_the_energy_does_the_same():
             line = line.replace("; ndimage", "; spans = ndimage")
             exec(line, names | {"filters": SimpleNamespace(threshold_otsu=otsu_threshold)}, names)
             assert 110 <= names["spans"][1] <= 130
+
+
+def test_gaps_that_leave_no_windows_are_told():
+    x = np.random.default_rng(0).normal(size=(30, 2, 600))
+    x[:, 0, ::20] = np.nan
+    assert "gaps (NaN) leave 0 pieces of 30 with a window of" in refusal(Discovery(modality="series").fit, x)
+    assert Discovery(modality="series", windows=[16]).fit(x).parts_ == []

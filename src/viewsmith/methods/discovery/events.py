@@ -358,7 +358,16 @@ class EventSearch(Search):
         spread = x.std((0, 2), dtype=np.float64)
         self.units = tuple(np.where((spread > 0) & (spread < SMALL_UNIT), spread, 1.0).tolist())
         x = self._scaled(x)
+        starts = np.arange(x.shape[2] - max(widths) + 1)
         while len(self.parts) < self.kinds:
+            if (some := int(free_windows(free, starts, max(widths)).any(1).sum())) < FEWEST:
+                if not self.tried and not self.states:
+                    raise InputError(
+                        f"gaps (NaN) leave {pluralize(some, 'piece')} of {len(x)} with a window of {max(widths)} "
+                        f"points without one, expected at least {FEWEST}: fill short gaps (DataFrame.interpolate), "
+                        "or give smaller windows"
+                    )
+                break
             events = find_events(x, free, sorted(dict.fromkeys(widths)), self.seed)
             event = choose(events)
             if event is None:
@@ -375,9 +384,6 @@ class EventSearch(Search):
                 )
                 self.states.append(event)
                 free = beside
-                starts = np.arange(x.shape[2] - max(widths) + 1)
-                if free_windows(free, starts, max(widths)).any(1).sum() < FEWEST:
-                    break
                 continue
             self.tried.append(events)
             every = _places(plain, sought, free, max(PLACES, self.max_parts))
