@@ -210,7 +210,7 @@ def test_view_caches_accept_gray_images_with_and_without_a_channel_dimension(tmp
         rows = SimpleNamespace(
             modality="images", x_train=given, x_test=None, y_train=None, fit_rows=lambda _, x=given: x
         )
-        assert [each.title for each in model.figures(rows)[2:]] == ["Views", "Generated views"]
+        assert [each.title for each in model.figures(rows)[2:]] == ["Views", "Symmetries", "Generated views"]
     DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
     made = generate_cache(dataset, tmp_path / "made", run=tmp_path / "run")
     assert cache.read("views").shape == made.read("views").shape == (24, 1, 16, 16, 1)

@@ -327,9 +327,10 @@ def _grid(scene: int, height: int, width: int, side: int, step: int) -> np.ndarr
 def _is_gray(rows: TileRows, request: DataOptions) -> bool:
     """Whether the tiles are of images in color whose channels are equal; raises InputError for others if those of the
     run were."""
-    fitted = request.schema is not None and request.schema["row_shape"][-1] == 1
+    shape = (request.schema or {}).get("row_shape")  # None also for discovery, which takes tiles of any shape
+    fitted = shape is not None and shape[-1] == 1
     of_color = rows.stack.chosen is None and rows.shape[3] == 3 and is_photograph(rows.shape[1:], rows.dtype)
-    if not of_color or (request.schema is not None and not fitted):
+    if not of_color or (shape is not None and not fitted):
         return False
     few = rows[np.unique(np.linspace(0, len(rows) - 1, min(RANGED, len(rows))).astype(np.int64))]
     starts = range(0, len(rows), rows.block_rows)
