@@ -64,6 +64,10 @@ def test_data_that_are_no_path_are_given_to_an_estimator(given):
     )
 
 
+def test_a_role_of_a_column_that_is_not_there(table):
+    assert "has no column 'z', given in columns; its columns are" in refusal(load_dataset, table, columns={"z": "date"})
+
+
 @pytest.mark.parametrize(
     ("name", "options", "line"),
     [

@@ -130,7 +130,8 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     if not given:
         refuse_features(Path(source_name), list(features.columns))
     told = not given and any(each(features, source_name) for each in (warn_taxa, warn_forms, warn_wells))
-    among = frames.without_columns(features, {name for name, role in given.items() if role != "numeric"})
+    in_other_roles = {name for name, role in given.items() if role != "numeric" and name in features}
+    among = frames.without_columns(features, in_other_roles)
     told = told or warn_long(among, source_name)
     roles = choose_roles(features, given, source_name)
     if not given and not told:
