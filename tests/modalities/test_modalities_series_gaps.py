@@ -213,7 +213,7 @@ def test_gaps_are_said_and_what_has_no_value_is_refused():
     x[5] = np.nan
     assert "1 recording of 40 without a value (all NaN), such as number 5" in refusal(model.transform, x)
     message = refusal(LinearContrast(modality="series", impute="median").fit, x)
-    assert "missing values of recordings are masked): leave impute out" in message
+    assert "and the data are series: leave impute out" in message
     message = refusal(LinearContrast(modality="series").fit, [np.zeros((1, 9)), np.zeros((2, 8))])
     assert "shapes (1, 9), (2, 8), expected numbers (channels, time) with the same channels in all" in message
     message = refusal(CRLTAC(modality="series", epochs=1).fit, uneven())

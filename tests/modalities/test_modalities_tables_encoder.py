@@ -166,6 +166,12 @@ def test_numbers_with_the_same_characters_in_all_cells_are_numbers(form, marks):
     assert choose_roles(frame, {"a": "text"})["a"] == "text"
 
 
+def test_numbers_of_rows_with_the_same_characters_are_no_features():
+    frame = pd.DataFrame({"a": [f"{i}A" for i in range(N)], "x": np.linspace(0, 1, N)})
+    with pytest.warns(UserWarning, match="column a has numbers with other characters, such as '0A', and is left out"):
+        assert choose_roles(frame)["a"] == "identifier"
+
+
 def test_a_column_of_lists_of_numbers_is_told():
     frame = pd.DataFrame({"pixels": [f"{i} 2 3.5 -4" for i in range(60)], "x": np.linspace(0, 1, 60)})
     with pytest.warns(UserWarning, match=r"t.csv: column pixels has lists of 4 numbers, and is left out: to use them"):

@@ -25,7 +25,7 @@ from viewsmith.data.reading import by_ending, find_reader, is_table, reading
 from viewsmith.data.sounds import SOUNDS
 from viewsmith.data.sources import check_effect, load_dataset
 from viewsmith.data.tiles import TileRows, check_tiled
-from viewsmith.data.unread import refuse_data_set, refuse_folder
+from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
@@ -307,8 +307,6 @@ def _one_channel(path: Path) -> bool:
 def _folder(path: Path, request: DataOptions) -> ImageList:
     """All readable images under a folder, in the order of their names."""
     require("pillow", "image", "reading folders of images")
-    if path.suffix.lower() == ".safe":
-        refuse_data_set(path)
     given = image_files(path) if path.is_dir() else [path]
     root = path if path.is_dir() else path.parent
     if not given:

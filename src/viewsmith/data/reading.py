@@ -32,7 +32,7 @@ from viewsmith.data import places
 from viewsmith.data.damaged import Unreadable
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.options import DataOptions
-from viewsmith.data.unread import MOST_FILES, advice, refuse
+from viewsmith.data.unread import MOST_FILES, advice, refuse, refuse_data_set
 
 T = TypeVar("T")
 HEARTBEAT = 10.0  # seconds between two renewals of a claim
@@ -416,6 +416,8 @@ def find_reader(path: Path) -> Entry:
     if (found := next(recognized(path), None)) is not None:
         return found
     if path.is_dir():
+        if path.suffix.lower() == ".safe":  # of Sentinel, whose only plain picture is a preview
+            refuse_data_set(path)
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
     places.check_source(path)
     if path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes") and all(

@@ -159,10 +159,9 @@ class Modality:
     def check_impute(self, impute: Any, source_name: str) -> None:
         """Raise InputError if missing values of columns are to be filled, and samples are no rows of columns."""
         if impute != "none" and not self.named_features:
-            masked = " (missing values of recordings are masked)" if self.name == "series" else ""
             raise InputError(
                 f"{source_name}: impute is {impute!r}, which fills missing values of columns, and the data are "
-                f"{self.name}{masked}: leave impute out"
+                f"{self.name}: leave impute out"
             )
 
     def signal(self, X: Any) -> dict[str, Any]:
@@ -303,9 +302,9 @@ class Modality:
         """A network that denoises latents, given a condition of width `condition`; `kind` is one of `denoisers`."""
         raise NotImplementedError
 
-    def batch_size(self, row_shape: Sequence[int], usual: int) -> int:
-        """Samples in a training step by default: `usual`, or fewer if they are large."""
-        return usual
+    def batch_size(self, row_shape: Sequence[int], default: int) -> int:
+        """Samples in a training step: `default`, or fewer if they are large."""
+        return default
 
     def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         """Raise InputError if a side of a sample is smaller than a network accepts, where samples have sides.

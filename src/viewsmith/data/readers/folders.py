@@ -45,7 +45,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, by_ending, reader, reading
 from viewsmith.data.tiles import check_several, check_tiled, tiled
-from viewsmith.data.unread import beside_images, of_temperatures, refuse_data_set, refuse_folder
+from viewsmith.data.unread import beside_images, of_temperatures, refuse_folder
 from viewsmith.modalities.images.modality import Images
 
 Errors = Mapping[Path, Unreadable]  # of files that are left out
@@ -162,8 +162,6 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         request = replace(request, labels=request.labels or path)
     else:
         check_named(request)
-        if path.suffix.lower() == ".safe":  # whose only plain picture is a preview
-            refuse_data_set(path)
         with reading(str(path), "a folder of images"):
             root, (images, n_train) = path, _list_images(path)
     if not images.files:

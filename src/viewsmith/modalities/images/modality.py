@@ -441,9 +441,9 @@ class Images(Modality):
             return PublishedImageDenoiser(self.channels(row_shape), condition)
         return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
 
-    def batch_size(self, row_shape: Sequence[int], usual: int) -> int:
+    def batch_size(self, row_shape: Sequence[int], default: int) -> int:
         values = row_shape[0] * row_shape[1] * (self.channels(row_shape) + OF_MAPS)
-        return min(usual, max(LEAST_BATCH, LARGEST_STEP // values))
+        return min(default, max(LEAST_BATCH, LARGEST_STEP // values))
 
     def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         if min(shape) < smallest:

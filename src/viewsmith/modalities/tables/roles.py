@@ -359,6 +359,10 @@ def choose_roles(
         if pd.api.types.is_string_dtype(frame[name].dropna().dtype):
             texts[name] = roles[name]
     marked = {name: marks for name in texts if (marks := marks_of(frame[name]))}
+    for name, marks in [*marked.items()]:
+        values = pd.to_numeric(frame[name].dropna().map(lambda cell, marks=marks: without_marks(cell, marks)))
+        if _role_of_numbers(values, frame[name]) != "numeric":  # such as those of rows
+            del marked[name]
     if marked:
         roles |= dict.fromkeys(marked, "numeric")
         found = name_list([f"{one_line(name, 60)} ({marks})" for name, marks in marked.items()])
