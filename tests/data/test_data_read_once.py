@@ -1,4 +1,4 @@
-"""Tables and FASTA files that one of several processes reads for all of them."""
+"""Tables and FASTA files that one of several processes reads for all of them, and images that are decoded once."""
 
 import dataclasses
 import json
@@ -8,11 +8,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from refusals import refusal
 from viewsmith.core import rows as row_source
 from viewsmith.core.rows import RowSource
-from viewsmith.data import load_dataset, sources
+from viewsmith.data import any_size, load_dataset, sources
 
 rng = np.random.default_rng(0)
 FRAME = pd.DataFrame(rng.normal(size=(40, 5)), columns=list("abcde")).assign(kind=["u", "v"] * 20, lab=["x", "y"] * 20)
@@ -179,3 +180,22 @@ def test_several_processes_read_a_file_once(form, tmp_path, in_three_processes):
     found = in_three_processes(read_shared, path, options, tmp_path / "run.cache")
     assert sorted(reads for reads, _, _ in found) == [0, 0, 1]
     assert {(shared, total) for _, shared, total in found} == {(True, float(load_dataset(path, **options).x.sum()))}
+
+
+@pytest.mark.parametrize("modes", [("L",), ("RGB",), ("L", "RGB"), ("RGB", "L"), ("RGBA", "P")])
+@pytest.mark.parametrize("room", [1, 3])
+def test_images_that_stay_decoded_are_those_of_their_files(tmp_path, monkeypatch, modes, room):
+    rng, sizes = np.random.default_rng(0), [(30, 41), (41, 30), (20, 20), (64, 50)]
+    for i, (height, width) in enumerate(sizes):
+        image = Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8)).convert(modes[i % len(modes)])
+        exif = Image.Exif()
+        exif[0x0112] = 6 if i == 1 else 1  # a picture that was taken on its side
+        image.save(tmp_path / f"{i}.png", exif=exif)
+    monkeypatch.setattr(any_size, "DECODED", 0)
+    again = any_size.read_samples(tmp_path)[0]
+    monkeypatch.setattr(any_size, "DECODED", room * 41 * 30 * 3)
+    once = any_size.read_samples(tmp_path)[0]
+    for i in range(len(sizes)):
+        for size in (None, once.shapes[i], (16, 12)):
+            np.testing.assert_array_equal(once.read(i, size), again.read(i, size))
+    assert once.shapes == again.shapes and (once.order == again.order).all()

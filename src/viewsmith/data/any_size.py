@@ -30,6 +30,7 @@ from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
 REMEMBERED = 2**25  # bytes of reduced images
+DECODED = 2**27  # bytes of images that are decoded once
 
 
 @dataclass(frozen=True)
@@ -331,6 +332,7 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
     # Slow to decode, and never of another depth: these are told apart by their bytes.
     photographs = files if all(file.suffix.lower() in (".jpg", ".jpeg") for file in files) else ()
     keys: list[bytes] = []
+    decoded: list[np.ndarray] = []  # of the first ones, in their own size
 
     def pixels_of(image: Image.Image, color: bool, size: tuple[int, int] | None) -> np.ndarray:
         upright = on_white(ImageOps.exif_transpose(image), "RGB" if color else "L")
@@ -351,12 +353,16 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
             small = image.draft("RGB", (32, 32))
             image.load()
             if small is None:  # so that others are not decoded again for their order
-                keys.append(pixel_key(pixels_of(image, found[-1][0], None)))
+                keys.append(pixel_key(pixels := pixels_of(image, found[-1][0], None)))
+                if len(keys) == len(found) == 1 + len(decoded) and len(keys) * pixels.nbytes <= DECODED:
+                    decoded.append(pixels)
 
     look_at_all(files, look)
     color, shapes = any(color for color, _ in found), [shape for _, shape in found]
 
     def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+        if i < len(decoded) and found[i][0] == color and size in (None, shapes[i]):
+            return decoded[i]
         with reading(str(files[i]), "an image"), warnings.catch_warnings(), Image.open(files[i]) as image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if size is not None:

@@ -275,7 +275,7 @@ class ImageSearch(Search):
         windows, drawn = [part.window for part in solutions], rest.drawn(MORE)
         others, twice = self._fresh(windows, self.reduction)._solutions(drawn), None
         if not self.parts and isinstance(self.dense, Patches):
-            twice = dataclasses.replace(self._fresh(windows, 2), cache=self.cache)
+            twice = self._fresh(windows, 2)
             others += self._fresh(windows, 2)._solutions(drawn)
             coarse, valid = twice._features(rest.images, rest.rows, "larger patches")
             solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
@@ -289,7 +289,7 @@ class ImageSearch(Search):
         at = next(i for i, each in enumerate(compared) if each is part)
         solutions[at] = part
         if twice is not None and at >= len(windows):
-            self.dense, self.reduction, self._cached, maps = twice.dense, 2, (None, None), coarse
+            self.dense, self.reduction, maps = twice.dense, 2, coarse
         return part, maps
 
     def halves(self) -> str:
@@ -383,12 +383,12 @@ class ImageSearch(Search):
                 yield same[start : start + most], (height, width)
 
     def _cache(self, images: ImageList) -> MapCache | None:
-        """Where the features of these images are kept; None without `cache`, for images that were made, or for an own
-        function."""
-        if self.cache is None or images.contents is tuple or not isinstance(self.dense, Patches | NetworkMaps):
+        """Where the features of these images are kept; None without `cache`, for images that were made, and for what
+        is no network: patches are computed again in the time that it takes to read them."""
+        if self.cache is None or images.contents is tuple or not isinstance(self.dense, NetworkMaps):
             return None
         if images is not self._cached[0]:
-            state = self.dense.state() | ({} if isinstance(self.dense, Patches) else self.dense.weights())
+            state = self.dense.state() | self.dense.weights()
             key = key_of(
                 [*images.contents(), str(self.image_size).encode(), *(t.numpy().tobytes() for t in state.values())]
             )
@@ -418,7 +418,7 @@ class ImageSearch(Search):
                 if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(at):
                     given = tuple(getattr(maps, "shape", ())) or type(maps).__name__
                     raise InputError(f"the features give {given} for {len(at)} images, expected maps (n, d, h, w)")
-                if not maps.isfinite().all():
+                if not (maps.sum().isfinite() or maps.isfinite().all()):  # the sum is quicker, and may overflow
                     numbers = name_list(rows[at].tolist())
                     raise InputError(f"the features of images {numbers} have NaN or infinite values")
                 own = maps.detach().permute(0, 2, 3, 1).float().to(self.device)
