@@ -114,18 +114,9 @@ def test_a_column_of_many_values_that_few_rows_have_is_a_category():
 @pytest.mark.parametrize(
     ("cells", "example"),
     [
-        ([f"{i + 1},234.5" for i in range(60)], "'1,234.5'"),
-        ([f"{i},5" for i in range(60)], "'0,5'"),
-        ([f"{i} mg" for i in range(57)] + ["1 g", "2 g", "3 g"], "'0 mg'"),
-        ([f"{i},250 €" for i in range(60)], "'0,250 €'"),
+        ([f"{i + 1},250 €" for i in range(60)], "'1,250 €'"),
         (["n/a", *(f"{i}%" for i in range(59))], "'0%'"),
-        ([f"{i + 1}.234,5" for i in range(60)], "'1.234,5'"),
-        ([f"{i + 1}.234.567" for i in range(60)], "'1.234.567'"),
-        ([f"{i + 1}'234" for i in range(60)], '"1\'234"'),
-        ([f"{i + 1} 234,5" for i in range(60)], "'1 234,5'"),
-        ([f"{i + 1}\u202f234" for i in range(60)], repr("1\u202f234")),
         ([f"({i}.5)" if i % 2 else f"{i}.5" for i in range(60)], "'(1.5)'"),
-        ([f"\u2212{i}.5" if i % 2 else f"{i}.5" for i in range(60)], "'\u22121.5'"),
     ],
 )
 def test_numbers_with_other_characters_are_named(cells, example):
@@ -135,8 +126,8 @@ def test_numbers_with_other_characters_are_named(cells, example):
     assert role in ("identifier", "category", "text")
     taken, given = ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
     assert [str(each.message) for each in said] == [
-        f"t.csv: column share has numbers with other characters, such as {example}, and is {taken}: leave the "
-        f"characters out to have numbers, or give the role (--columns share={given})"
+        f"t.csv: column share has numbers with other characters, such as {example}, and is {taken}: write plain "
+        f"numbers of one unit to have them, or give the role (--columns share={given})"
     ]
     with warnings.catch_warnings(action="error"):
         assert choose_roles(frame, {"share": given})["share"] == given
@@ -152,10 +143,10 @@ def test_numbers_with_the_same_characters_in_all_cells_are_numbers(form, marks):
     plain = np.array([float(re.sub(r"[^\d.-]", "", cell)) for cell in cells])
     cells[5] = np.nan
     frame = pd.DataFrame({"a": cells, "b": x})
-    with pytest.warns(UserWarning, match="numbers are read without what is beside each of them") as said:
+    with pytest.warns(UserWarning, match="numbers are read from text in a") as said:
         roles = choose_roles(frame, source_name="t.csv")
     (line,) = said
-    assert f"a ({marks}); --columns a=text keeps it" in str(line.message) and roles["a"] == "numeric"
+    assert str(line.message).endswith("); --columns a=text keeps the text") and roles["a"] == "numeric"
     encoder = fit_table(frame, roles)
     again = TableEncoder.from_dict(encoder.as_dict())
     rows = np.asarray(again.encode(frame, "t.csv"))
@@ -209,7 +200,6 @@ def test_a_column_that_is_named_so_may_have_short_sequences(name):
         [f"{'CATGCATTAGTAGACT'[: 3 + i % 9]}{'ACGT'[i % 4]}" for i in range(60)],  # short words
         [f"{i}{'abc'[i % 3]}" for i in range(60)],  # house numbers
         [f"0{i + 100}" for i in range(60)],  # a code with zeros
-        [f"12:{i:02d}" for i in range(60)],
         [f"{i} elm street" for i in range(60)],
         [f"{i}-{i + 1}" for i in range(60)],
         [f"10.1.2.{i}" for i in range(60)],

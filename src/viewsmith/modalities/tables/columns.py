@@ -17,7 +17,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, warn
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import warn_lost_digits, warn_outer_spaces
-from viewsmith.modalities.tables import roles
+from viewsmith.modalities.tables import cells, roles
 from viewsmith.modalities.tables.roles import Rare, list_cells
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ class Number:
     decimals: int | None = None  # of the training rows; None: more than `DECIMALS`
     lenient: bool = False  # cells that are no numbers are gaps: the user gave the role
     filled: bool = False  # without a word: the user asked for it
-    marks: str = ""  # before or after the number in each cell, such as "$" or "mg/dL"
+    form: tuple[str, ...] = ()  # of numbers in text (`cells.Form`); empty: plain numbers
 
     @classmethod
     def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
         """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
-        name, marks = str(column.name), "" if frames.is_numeric(column) else roles.marks_of(column)
-        numbers = _numbers(column, marks)
-        if len(lost := _no_numbers(column, numbers)):
+        name, form = str(column.name), () if frames.is_numeric(column) else cells.form_of(column) or ()
+        numbers, others = _numbers(column, form)
+        if len(lost := column[others]):
             warn(
                 f"{source_name}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not numbers, taken as missing: {list_cells(column, lost)}"
@@ -121,20 +121,19 @@ class Number:
         finite = values[np.isfinite(values)]
         exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
         gaps = indicator and len(values) < len(given)
-        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)), not indicator, marks)
+        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)), not indicator, form)
 
     @property
     def features(self) -> list[str]:
         return [self.name, f"{self.name} missing"] if self.gaps else [self.name]
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
-        numbers = _numbers(column, self.marks)
-        lost = _no_numbers(column, numbers)
-        if len(lost) and not self.lenient:
+        numbers, others = _numbers(column, self.form)
+        if len(lost := column[others]) and not self.lenient:
             raise InputError(
                 f"{source_name}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not numbers: {list_cells(column, lost)}; the model was fitted on "
-                f"numbers{f' with {self.marks}' if self.marks else ''} there"
+                f"numbers{f' with {self.form[2]}' if self.form and self.form[2] else ''} there"
             )
         missing = np.isnan(numbers)
         if missing.any() and not self.gaps and not self.filled:
@@ -359,22 +358,18 @@ Column = Number | Category | Text | Date
 KINDS: dict[str, Any] = {kind.role: kind for kind in (Number, Category, Text, Date)}
 
 
-def _numbers(column: pd.Series, marks: str = "") -> np.ndarray:
-    """Numbers of a column as float64, without `marks` beside them, gaps and cells that are not numbers as NaN."""
+def _numbers(column: pd.Series, form: tuple[str, ...] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of a column as float64, gaps and other cells as NaN, and which cells are others, both (n,)."""
     if frames.is_numeric(column):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return numbers, np.zeros(len(column), dtype=bool)
     if roles.is_date_dtype(column):
-        return np.full(len(column), np.nan)
-    texts_ = column.astype(object).where(column.notna(), None)
-    plain = texts_.map(lambda v: None if v is None else roles.without_marks(str(v), marks) if marks else str(v))
-    found = pd.to_numeric(plain, errors="coerce")
-    return found.to_numpy(np.float64)
-
-
-def _no_numbers(column: pd.Series, numbers: np.ndarray) -> pd.Series:
-    """Cells of a column that are neither numbers nor gaps."""
-    missing = np.isnan(numbers)
-    return column[missing & column.notna().to_numpy()] if missing.any() else column[:0]
+        return np.full(len(column), np.nan), column.notna().to_numpy()
+    if form:
+        return cells.numbers_of(column, cells.Form(*form))
+    texts = column.astype(object).where(column.notna(), None).map(lambda value: None if value is None else str(value))
+    numbers = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
+    return numbers, np.isnan(numbers) & column.notna().to_numpy()
 
 
 def _as_text(column: pd.Series) -> pd.Series:

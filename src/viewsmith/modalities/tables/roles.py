@@ -3,9 +3,9 @@ text."""
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, quoted, suggest, warn
 from viewsmith.modalities import frames
 from viewsmith.modalities.dna.letters import Alphabet, alphabet_of, letters_of
+from viewsmith.modalities.tables.cells import DISTINCT, MOST, Form, form_of, numbers_of, warn_other_units, warn_read
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
 MICROSECONDS = 86_400e6  # in a day; in nanoseconds dates before 1677 cannot be written
@@ -33,12 +34,25 @@ FORMATS = (
     "%B %d, %Y",
     "%d %b %Y",
     "%d %B %Y",
+    "%Y/%m",
+    "%m/%Y",
+    "%m.%Y",
+    "%b %Y",
+    "%B %Y",
+    "%b-%Y",
     DIGITS,
 )
 
 _LOOKS_LIKE_DATE = (
     r"\s*(?:\d{1,4}[-/.](?:\d{1,2}|[A-Za-z]{3})[-/.]\d{1,4}(?:[T ,].*)?"
-    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}|\d{1,2} [A-Za-z]{3,9} \d{4}|(?:1[89]|20)\d{2}(?:0[1-9]|1[012])[0-3]\d)\s*"
+    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}|\d{1,2} [A-Za-z]{3,9} \d{4}|(?:1[89]|20)\d{2}(?:0[1-9]|1[012])[0-3]\d"
+    r"|(?:1[89]|20)\d{2}[-/](?:0[1-9]|1[012])|(?:0?[1-9]|1[012])[/.](?:1[89]|20)\d{2}"
+    r"|[A-Za-z]{3,9}[ -](?:1[89]|20)\d{2})\s*"
+)
+# Quarters and weeks of a year, as 2020Q3, Q3 2020 or 2020-W37, are their first days.
+_PART_OF_YEAR = (
+    r"\s*(?:(?P<year>(?:1[89]|20)\d{2})[ /-]?(?:Q(?P<quarter>[1-4])|W(?P<week>[0-5]\d))"
+    r"|Q(?P<before>[1-4])[ /-]?(?P<after>(?:1[89]|20)\d{2}))\s*"
 )
 
 
@@ -89,7 +103,18 @@ def parse(column: pd.Series, form: str) -> pd.Series:
 
 def _date_text(column: pd.Series) -> pd.Series:
     """Cells of a column as text; numbers such as 20000101, which are floating-point with gaps, without a fraction."""
-    return (column.astype("Int64") if pd.api.types.is_float_dtype(column.dtype) else column).astype("string")
+    text = (column.astype("Int64") if pd.api.types.is_float_dtype(column.dtype) else column).astype("string")
+    if not text.head(1).str.fullmatch(_PART_OF_YEAR).any():
+        return text
+    return text.str.replace(f"^{_PART_OF_YEAR}$", _first_day, regex=True)
+
+
+def _first_day(found: re.Match[str]) -> str:
+    year, quarter = int(found["year"] or found["after"]), int(found["quarter"] or found["before"] or 0)
+    try:
+        return str(date(year, 3 * quarter - 2, 1) if quarter else date.fromisocalendar(year, int(found["week"]), 1))
+    except ValueError:  # no such week
+        return found[0]
 
 
 def are_numbers_of_days(values: pd.Series) -> bool:
@@ -123,65 +148,9 @@ def moments(days: np.ndarray, origin: pd.Timestamp) -> pd.Series:
     return pd.Series(np.clip(found, *limits).astype(np.int64).astype("datetime64[us]"))
 
 
-# Thousands may be separated by commas, dots, apostrophes or spaces, of any kind; decimals by a comma or a dot.
-_NUMBER = r"(?:\d{1,3}(?P<mark>[,.'’\s])\d{3}(?:(?P=mark)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)"
-_SIGN = r"[+\-−]?"
-_BEFORE, _AFTER = r"(?P<before>[€$£¥]?)", r"(?P<after>%|[€$£¥]|[^\W\d_]{1,4}(?:/[^\W\d_]{1,4})?|)"
-_CELL = re.compile(rf"\s*\(?{_SIGN}{_BEFORE}\s*{_SIGN}{_NUMBER}\s*{_AFTER}\s*\)?\s*")
-_PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d+)?|\.\d+)\s*")
-# Those whose decimals no other reading has: after a dot, and with commas between thousands before it.
-_SURE = re.compile(rf"\s*({_SIGN}){_BEFORE}({_SIGN})(\d{{1,3}}(?:,\d{{3}})+\.\d+|\d*\.?\d+)\s*{_AFTER}\s*")
-_MOST = 0.9  # of the cells have the same characters beside their number
-
-
 def outcome(role: str) -> tuple[str, str]:
     """What becomes of a column with an inferred role, for messages, and the role that a user gives to confirm it."""
     return ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
-
-
-def marks_of(column: pd.Series) -> str:
-    """What is before or after the number in each cell of a text column, such as "$" or "mg/dL"; empty if it is not the
-    same in all, or a number may be read in two ways."""
-    found = ""
-    for cell in column.dropna().unique():
-        number = _SURE.fullmatch(cell) if isinstance(cell, str) else None
-        marks = "" if number is None else number["before"] + number["after"]
-        if not marks or marks != (found or marks):
-            return ""
-        found = marks
-    return found
-
-
-def without_marks(cell: str, marks: str) -> str:
-    """A cell without what is before or after its number; as it is, if that is something else."""
-    number = _SURE.fullmatch(cell)
-    if number is None or number["before"] + number["after"] != marks:
-        return cell
-    return f"{number[1]}{number[3]}{number[4]}".replace("−", "-").replace(",", "")
-
-
-def warn_marked_numbers(column: pd.Series, role: str, source_name: str) -> bool:
-    """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks."""
-    cells = Counter(cell for cell in column.dropna() if isinstance(cell, str))
-    by_marks: dict[str, Counter[str]] = {}
-    for cell, times in cells.items():
-        if found := _CELL.fullmatch(cell):
-            by_marks.setdefault(found["before"] + found["after"], Counter())[cell] = times
-    marks, most = max(by_marks.items(), key=lambda item: item[1].total(), default=("", Counter()))
-    example = next((cell for cell in most if marks or not _PLAIN.fullmatch(cell)), None)
-    if example is None or most.total() < _MOST * cells.total():
-        return False
-    name, (taken, given) = one_line(column.name, 60), outcome(role)
-    warn(
-        f"{source_name}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and "
-        f"is {taken}: leave the characters out to have numbers, or give the role "
-        f"(--columns {quoted(f'{name}={given}')})"
-    )
-    return True
-
-
-MOST = 0.5  # of the cells, from which on the others are probably codes: n.d., <0.01, ?
-DISTINCT = 10  # numbers, up to which they may be codes themselves
 
 
 def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
@@ -346,9 +315,13 @@ def choose_roles(
             )
     roles: dict[str, Role] = {}
     texts: dict[str, Role] = {}
+    read: dict[str, tuple[pd.Series, Form]] = {}
     nearly: dict[str, NearlyNumbers] = {}
     known: Mapping[str, str] = dict.fromkeys(_surely_numeric(frame), "numeric") | dict(given)
     for name in frame.columns:
+        if name not in known and (form := form_of_numbers(frame[name])) is not None:
+            roles[name], read[name] = "numeric", (frame[name], form)
+            continue
         try:
             roles[name] = known[name] if name in known else infer_role(frame[name], source_name)  # type: ignore[assignment]
         except NearlyNumbers as error:
@@ -358,22 +331,14 @@ def choose_roles(
             continue
         if pd.api.types.is_string_dtype(frame[name].dropna().dtype):
             texts[name] = roles[name]
-    marked = {name: marks for name in texts if (marks := marks_of(frame[name]))}
-    for name, marks in [*marked.items()]:
-        values = pd.to_numeric(frame[name].dropna().map(lambda cell, marks=marks: without_marks(cell, marks)))
-        if _role_of_numbers(values, frame[name]) != "numeric":  # such as those of rows
-            del marked[name]
-    if marked:
-        roles |= dict.fromkeys(marked, "numeric")
-        found = name_list([f"{one_line(name, 60)} ({marks})" for name, marks in marked.items()])
-        warn(
-            f"{source_name}: numbers are read without what is beside each of them: {found}; --columns "
-            f"{quoted(f'{one_line(next(iter(marked)), 60)}=text')} keeps it"
-        )
-    lists = warn_lists(frame, {name: role for name, role in texts.items() if name not in marked}, source_name)
-    for name in [name for name in texts if name not in (*lists, *marked)]:
+    if read:
+        warn_read(read, source_name)
+    lists = warn_lists(frame, texts, source_name)
+    for name in [name for name in texts if name not in lists]:
         # One warning of a column is enough.
-        if not any(warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_marked_numbers)):
+        role = roles[name]
+        letters = warn_letters(frame[name], role, source_name)
+        if not letters and not warn_other_units(frame[name], *outcome(role), source_name):
             warn_mostly(frame[name], roles[name], source_name)
     if len(nearly) > 1:
         first, fault = next(iter(nearly.items()))
@@ -385,7 +350,7 @@ def choose_roles(
         )
     for fault in nearly.values():
         raise fault
-    warn_codes(frame, {name: role for name, role in roles.items() if name not in (*given, *marked)}, source_name)
+    warn_codes(frame, {name: role for name, role in roles.items() if name not in (*given, *read)}, source_name)
     return roles
 
 
@@ -490,6 +455,16 @@ def describe_roles(roles: Mapping[str, Role]) -> str:
     if left := [f"{name} ({its})" if its != "drop" else name for name, its in roles.items() if its in LEFT_OUT]:
         parts.append(f"left out {name_list(left, 8)}")
     return f"{pluralize(len(roles), 'column')}: {'; '.join(parts)}"
+
+
+def form_of_numbers(column: pd.Series) -> Form | None:
+    """The form of a text column of numbers that are no dates and count no rows; None for another."""
+    if frames.is_numeric(column) or not (column.dtype == object or pd.api.types.is_string_dtype(column.dtype)):
+        return None
+    if (form := form_of(column)) is None or date_format(column.dropna().map(str)) is not None:
+        return None
+    numbers = pd.Series(numbers_of(column, form)[0]).dropna()
+    return form if _role_of_numbers(numbers - numbers.min(), column) == "numeric" else None
 
 
 def _role_of_numbers(values: pd.Series, column: pd.Series) -> Role:
