@@ -321,7 +321,7 @@ def test_missing_values_stay_nan_with_impute_median(npz):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"labels": "names.tsv"}, "on which labels=names.tsv has no effect; leave labels out, or give the column"),
+        ({"labels": "names.tsv"}, "on which labels=names.tsv has no effect; leave labels out, or, of one scene"),
         ({"layer": "counts"}, "is not an .h5ad file or an .h5mu file or a loom file, so layer=counts has no effect"),
         ({"image_size": 32}, "is an .npz file, on which image_size=32 has no effect"),
         ({"image_size": 3}, "image_size is 3, expected at least 4"),

@@ -215,6 +215,14 @@ def test_classes_that_no_train_row_has_are_named_once(dataset):
         compare(TwoColumns(), without(dataset, y_test=np.where(dataset.y_test == "c", "a", dataset.y_test)))
 
 
+def test_test_rows_of_new_classes_alone_have_no_classifier(dataset):
+    new = without(dataset, y_test=np.array(["d", "e"])[np.arange(len(dataset.y_test)) % 2])
+    message = refusal(compare, TwoColumns(), new)
+    assert "no test row has a class of the train rows (test: d, e; train: a, b, c)" in message
+    with pytest.warns(UserWarning, match="no train row has"):  # clusters are of the test rows
+        assert "representation" in str(compare(TwoColumns(), new, protocols=["kmeans_accuracy"]))
+
+
 def test_unknown_protocols_are_an_error_before_any_work(dataset):
     model = TwoColumns()
     model.scaled = None

@@ -428,6 +428,12 @@ def check_split(dataset: Any) -> None:
             "names of files, a map of a scene), or y_train and y_test"
         )
     if dataset.x_test is None or len(dataset.x_test) == 0:
+        if getattr(getattr(dataset, "windows", None), "fields", None) is not None:
+            raise InputError(
+                "no class of the map has two fields, of which one can be held out (tiles that share pixels are of one "
+                "field): give smaller tiles that share less, or take classes and places of `viewsmith embed RUN DATA "
+                "--labels MAP --out h.npz` for a split of your own"
+            )
         raise InputError(
             "the data have no test rows, which evaluation needs; give --label COLUMN for an 80/20 split, or X_train "
             "and X_test"

@@ -52,6 +52,7 @@ class ImageFile:
     level: int = 0  # of these resolutions
     left_out: str = ""  # its other images, such as the label of a slide
     slide: bool = False  # whether it is one of a slide scanner
+    classes: tuple[str, np.ndarray] | None = None  # name and values of the map of its classes, if the file has one
 
     def at_level(self, level: int) -> "ImageFile":
         """The image at a level of its pyramid, with coordinates of the map, or of the pixels of level 0."""

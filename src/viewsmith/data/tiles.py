@@ -304,6 +304,8 @@ def _of_map(
 def _label_map(path: Path, stack: Stack) -> np.ndarray:
     """The numbers of a map of classes, (height, width), of the size of the scene of a stack."""
     entry, scene = by_ending().get(extension_of(path).lower()), stack.files[0]
+    if path == scene.path and scene.classes is not None:
+        return scene.classes[1]
     if entry is None or entry.tag("header") is None or not path.is_file():
         raise InputError(
             f"labels={path} is no image: labels of the tiles of a scene are a map of its size, whose whole numbers "
@@ -431,7 +433,8 @@ def read_file(path: Path, request: DataOptions) -> FileContents:
         say(stack.described(path) + (hint if first.count > 1 else ""))
     if side:
         table = table_options(request) if named else {}
-        return tiled(stack, request, [path.name], str(path), labels=request.labels, table=table)
+        labels = request.labels or (path if stack.files[0].classes is not None else None)
+        return tiled(stack, request, [path.name], str(path), labels=labels, table=table)
     return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
 
 

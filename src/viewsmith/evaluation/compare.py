@@ -94,7 +94,7 @@ def compare(
     y_train, y_test = np.asarray(dataset.y_train)[chosen.train], np.asarray(dataset.y_test)[chosen.test]
     groups_train, groups = _groups(dataset, chosen)
     if target == "class":
-        _warn_classes(y_train, y_test)
+        _warn_classes(y_train, y_test, selected)
 
     seen, maps = {} if seen is None else seen, getattr(model, "outputs", {})
     raw = _select_raw_features(model, x_train[chosen.train], y_train, target, seen)
@@ -317,14 +317,21 @@ def _groups(dataset: Any, chosen: protocol.ScoredRows) -> tuple[np.ndarray | Non
     return np.asarray(train)[chosen.train], np.asarray(test)[chosen.test]
 
 
-def _warn_classes(y_train: np.ndarray, y_test: np.ndarray) -> None:
-    """Warn of classes that only test rows have, and of those of one row, which no test row has."""
+def _warn_classes(y_train: np.ndarray, y_test: np.ndarray, selected: Collection[str]) -> None:
+    """Warn of classes that only test rows have, and of those of one row, which no test row has; raise InputError for
+    classifiers if no test row has a class of the train rows."""
     classes, counts = np.unique(y_train, return_counts=True)
     single = np.setdiff1d(classes[counts == 1], y_test)
     if len(single):
         few = pluralize(len(single), "class", "classes")
         warn(f"{few} of one row, which is for training, and is not scored: {name_list([str(c) for c in single])}")
     new = np.setdiff1d(y_test, y_train)
+    if np.isin(y_test, new).all() and any(not name.startswith(protocol.MEASURES) for name in selected):
+        names = [name_list([str(each) for each in np.unique(y)], 4) for y in (y_test, y_train)]
+        raise InputError(
+            f"no test row has a class of the train rows (test: {names[0]}; train: {names[1]}), so no classifier can be "
+            "right: take groups that do not each have one class, another split, or --protocols kmeans_accuracy"
+        )
     if len(new):
         warn(
             f"{pluralize(int(np.isin(y_test, new).sum()), 'test row')} have classes that no train row has, which a "

@@ -17,6 +17,16 @@ from viewsmith.data.image_files import ImageFile
 from viewsmith.data.matlab import arrays_of, channels_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
+from viewsmith.data.readers.scenes import (
+    OF_SCENES,
+    OF_TILES,
+    check_not_scene,
+    is_scene,
+    read_tiles,
+    scene_among,
+    scene_of,
+    unfolded,
+)
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.readers.spectra import AXIS_ARRAY, spectra_of_arrays
 from viewsmith.data.reading import FileContents, reader, reading
@@ -27,7 +37,6 @@ from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
 from viewsmith.modalities.dna.modality import alphabet_of_texts
-from viewsmith.modalities.images.channels import is_photograph
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ZIP_HEADER = 30  # bytes
@@ -45,38 +54,35 @@ LONG = 1000  # numbers in one column, from which on they are probably a recordin
 _SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 
 
-#: Options of arrays that are read as images whose axes are given, or as a scene that is cut into tiles.
-OF_SCENES = ("axes", "channels", "tile", "overlap", "labels", "masks")
-
-
-def _is_scene(request: DataOptions) -> bool:
-    """Whether an array is read as images whose axes are given, or as one that is cut into tiles."""
-    given = (request.overlap, request.labels, request.masks)
-    of_tiles = request.or_fitted("tile") or any(each is not None for each in given)
-    fitted = (request.schema or {}).get("signal", {}).keys() & {"axes", "wanted"}
-    return bool(request.axes or of_tiles or fitted)
-
-
-def _scene(path: Path, x: np.ndarray) -> ImageFile:
-    """An array as an image: rows, columns and channels; or of four axes several of them."""
-    axes = {2: "YX", 3: "YXC", 4: "IYXC"}.get(x.ndim)
-    if axes is None or x.dtype.kind not in "biuf":
-        raise InputError(f"{path} is {x.dtype} of shape {x.shape}, expected numbers with two to four axes (YXC)")
-    return ImageFile(path, x.shape, axes, x.dtype.newbyteorder("="), lambda: x, opened=lambda: x)
-
-
 def npy_scene(path: Path) -> ImageFile:
     """An array of a .npy file, mapped, as an image."""
     with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
-        return _scene(path, np.load(path, mmap_mode="r", allow_pickle=False))
+        return scene_of(path, np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def mat_scene(path: Path) -> ImageFile:
     """``X``, or the largest array of numbers, of a .mat file as an image."""
-    arrays, numbers, _ = arrays_of(path, ["y", *OTHERS["y"]])
-    if not numbers:
-        raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
-    return _scene(path, numbers["X"] if "X" in numbers else max(numbers.values(), key=np.size))
+    return scene_among(path, arrays_of(path, ["y", *OTHERS["y"]])[0])
+
+
+def npz_scene(path: Path) -> ImageFile:
+    """``X``, or the largest array of numbers, of an .npz file as an image."""
+    with _open(path, b"PK", "an .npz archive") as file, reading(str(path), "an .npz archive"):
+        archive = np.load(file, allow_pickle=False)
+        return _archive_scene(path, archive)
+
+
+def hdf5_scene(path: Path) -> ImageFile:
+    """``X``, or the largest array of numbers, of an HDF5 file as an image."""
+    require("h5py", "omics", "reading .h5 files")
+    import h5py
+
+    with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
+        return _archive_scene(path, Archive(path, file))
+
+
+def _archive_scene(path: Path, archive: Any) -> ImageFile:
+    return scene_among(path, {name: _load(path, archive, name) for name in archive.files})
 
 
 @reader(
@@ -95,23 +101,13 @@ def read_npy(path: Path, request: DataOptions) -> FileContents:
         with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
             x = np.load(path, mmap_mode="r" if stay_on_disk([path], request) else None, allow_pickle=False)
         return samples_of(recordings_of(x, path.stem, None, None, str(path)), request, str(path))
-    if _is_scene(request) or request.channels:
+    if is_scene(request) or request.channels:
         return read_file(path, request)
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         mapped = map_array(path, 0, request)
         rows = np.load(file, allow_pickle=False) if mapped is None else mapped
-    _say_axes(path, rows, request)
+    check_not_scene(path, rows.shape, rows.dtype, {}, request)
     return FileContents(_letters(rows, str(path), request))
-
-
-def _say_axes(path: Path, x: np.ndarray, request: DataOptions) -> None:
-    """Say that numbers of three axes and more than 8 bits are images of one channel, which may be a scene."""
-    deep = x.ndim == 3 and x.dtype.kind in "iu" and not is_photograph(x.shape[1:], x.dtype)
-    if deep and request.schema is request.modality is None:
-        say(
-            f"{path}: {len(x):,} images of {x.shape[1]} x {x.shape[2]} pixels and one channel; if it is one scene of "
-            f"{x.shape[2]} channels: --axes YXC --tile {max(4, min(x.shape[:2]) // 8)}"
-        )
 
 
 @reader(
@@ -119,11 +115,14 @@ def _say_axes(path: Path, x: np.ndarray, request: DataOptions) -> None:
     ".npz",
     help="arrays X_train and X_test with y_train and y_test, or X with y; also as keras, MedMNIST and scipy name them",
     noun="an .npz file",
-    options=OF_RECORDINGS,
+    options=(*OF_RECORDINGS, *OF_TILES),
+    header=npz_scene,
     example="x.npz --modality series",
 )
 def read_npz(path: Path, request: DataOptions) -> FileContents:
     """``X_train`` and ``X_test``, or ``X``, numbers or strings of DNA; labels and ``feature_names``, if present."""
+    if (tiles := read_tiles(path, request)) is not None:
+        return tiles
     # The file is opened here because numpy does not close a damaged file.
     with _open(path, b"PK", "an .npz archive") as file:
         with reading(str(path), "an .npz archive"):
@@ -134,6 +133,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
             return _sparse(path)
         if request.or_fitted("modality") == "spectra":
             keys = _with_spectra(path, archive, keys)
+        _check_not_scene(path, archive, keys, request)
         return _of_archive(path, archive, keys, request)
 
 
@@ -144,13 +144,17 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
     noun="an HDF5 file",
     extra="omics",
     recognizes=has_arrays,
-    options=OF_RECORDINGS,
+    options=(*OF_RECORDINGS, *OF_TILES),
+    header=hdf5_scene,
     example="images.h5",
 )
 def read_hdf5(path: Path, request: DataOptions) -> FileContents:
     """The arrays that `read_npz` takes; if none has such a name, the largest one."""
     require("h5py", "omics", "reading .h5 files")
     import h5py
+
+    if (tiles := read_tiles(path, request)) is not None:
+        return tiles
 
     with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
         archive = Archive(path, file)
@@ -159,6 +163,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
             keys = _with_spectra(path, archive, keys)
         if not keys.keys() & {"X", "X_train", "X_test"}:
             keys["X"] = _largest(path, archive.stored)
+        _check_not_scene(path, archive, keys, request)
         return _of_archive(path, archive, keys, request)
 
 
@@ -201,14 +206,28 @@ def _of_archive(path: Path, archive: Any, keys: Mapping[str, str], request: Data
 
 
 def _axes(path: Path, archive: Any, name: str) -> int:
-    """The number of axes of an array, of which a file has only its header read."""
+    """The number of axes of an array."""
+    return len(_header(path, archive, name)[0])
+
+
+def _header(path: Path, archive: Any, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array, of which a file has only its header read."""
     if isinstance(archive, Archive):
-        return int(archive.stored[name].ndim)
+        return archive.stored[name].shape, archive.stored[name].dtype
     if hasattr(archive, "zip"):
         with reading(f"{name} in {path}", "an array"), archive.zip.open(f"{name}.npy") as file:
             if (header := _HEADERS.get(np.lib.format.read_magic(file))) is not None:
-                return len(header(file)[0])
-    return int(np.ndim(archive[name]))
+                shape, _, dtype = header(file)
+                return shape, dtype
+    found = np.asarray(archive[name])
+    return found.shape, found.dtype
+
+
+def _check_not_scene(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> None:
+    """`check_not_scene` of ``X`` of an archive, beside its arrays of two axes."""
+    if "X" in keys and len((header := _header(path, archive, keys["X"]))[0]) == 3:
+        maps = [name for name in archive.files if _header(path, archive, name)[0] == header[0][:2]]
+        check_not_scene(path, *header, {name: _load(path, archive, name) for name in maps}, request)
 
 
 def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
@@ -503,10 +522,12 @@ def read_builtin(name: str, request: DataOptions) -> FileContents:
 )
 def read_mat(path: Path, request: DataOptions) -> FileContents:
     """The arrays that `read_npz` takes, or the largest one of numbers; a cell array of recordings (channels, time)."""
-    if _is_scene(request) and not has_time(request):
+    if is_scene(request) and not has_time(request):
         request.check_no_table_options(str(path), "labels are the array y")
         return read_file(path, request)
     arrays, numbers, cells = arrays_of(path, ["y", *OTHERS["y"]])
+    if (cube := unfolded(numbers)) is not None and not has_time(request):
+        check_not_scene(path, cube.shape, cube.dtype, numbers, request, unfolded=True)
     keys = names_of_arrays(path, list(arrays), request)
     of_spectra = request.or_fitted("modality") == "spectra"
     if of_spectra and "y" in keys and min(arrays[keys["y"]].shape, default=0) > 1:  # spectra over x
@@ -542,7 +563,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     if not of_time:
         if rate is None:
             x = x.reshape(len(x), -1) if x.ndim == 3 and x.shape[1] == 1 else x  # rows of structs
-            _say_axes(path, x, request)
+            check_not_scene(path, x.shape, x.dtype, numbers, request)
             if may_be and x.ndim == 2 and min(x.shape) == 1 and x.size >= LONG:
                 warn(
                     f"{path}: {name} has {x.size:,} numbers, each taken as a row or feature: --modality series "

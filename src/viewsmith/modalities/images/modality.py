@@ -267,10 +267,13 @@ class Images(Modality):
 
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if x.ndim > 2:
-            series = "; recordings (n, channels, time) need modality='series' (--modality series)" * (x.ndim == 3)
+            others = (
+                "; recordings (n, channels, time) need modality='series' (--modality series), one scene in a file, of "
+                "shape (rows, columns, bands), the side of its tiles, tile=16 (--tile 16)"
+            ) * (x.ndim == 3)
             raise InputError(
                 f"{source_name}: {x.dtype} of shape {x.shape}; expected images, {EXPECTED}, or vectors (n, d); "
-                f"{image_advice(x)}{series}"
+                f"{image_advice(x)}{others}"
             )
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
