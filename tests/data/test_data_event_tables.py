@@ -47,6 +47,30 @@ def praat(path, events, long=True):
     path.with_suffix(".TextGrid").write_text(f'"ooTextFile"\n"TextGrid"\n0\n4\n<exists>\n2\n{tiers}', "utf-16")
 
 
+def elan(path, events):
+    """The words of a second tier refer to those of the first; the end of each is left out, and lies half-way."""
+    slots = "".join(
+        f'<TIME_SLOT TIME_SLOT_ID="a{i}" TIME_VALUE="{a * 1000:.0f}"/><TIME_SLOT TIME_SLOT_ID="b{i}"/>'
+        f'<TIME_SLOT TIME_SLOT_ID="c{i}" TIME_VALUE="{(2 * b - a) * 1000:.0f}"/>'
+        for i, (a, b, _) in enumerate(events)
+    )
+    one = "".join(
+        f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="n{i}" TIME_SLOT_REF1="a{i}" TIME_SLOT_REF2="b{i}">'
+        f"<ANNOTATION_VALUE>x</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION><ANNOTATION><ALIGNABLE_ANNOTATION "
+        f'ANNOTATION_ID="m{i}" TIME_SLOT_REF1="b{i}" TIME_SLOT_REF2="c{i}"><ANNOTATION_VALUE/></ALIGNABLE_ANNOTATION>'
+        "</ANNOTATION>"
+        for i in range(len(events))
+    )
+    two = "".join(
+        f'<ANNOTATION><REF_ANNOTATION ANNOTATION_ID="r{i}" ANNOTATION_REF="n{i}"><ANNOTATION_VALUE>{text}'
+        "</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION>"
+        for i, (_, _, text) in enumerate(events)
+    )
+    tiers = f'<TIER TIER_ID="times">{one}</TIER><TIER TIER_ID="words">{two}</TIER>'
+    text = f"<ANNOTATION_DOCUMENT><TIME_ORDER>{slots}</TIME_ORDER>{tiers}</ANNOTATION_DOCUMENT>"
+    path.with_suffix(".eaf").write_text(text)
+
+
 WRITERS = {"raven": raven, "audacity": audacity, "praat": praat, "short": lambda p, e: praat(p, e, long=False)}
 
 
@@ -67,6 +91,15 @@ def test_a_file_of_each_recording(songs, program, place, capsys):
         alone = load_dataset(songs / "a.wav", label="annotations", schema=data.schema)
         assert alone.y.tolist() == EXPECTED[:8]
     assert load_dataset(songs, length="0.5s").y is None
+
+
+def test_annotations_of_elan_refer_to_others(songs):
+    for name, events in EVENTS.items():
+        elan(songs / f"{name}.wav", events)
+    assert load_dataset(songs, length="0.5s", label="words").y.tolist() == EXPECTED
+    for name in EVENTS:
+        (songs / f"{name}.eaf").write_text("<ANNOTATION_DOCUMENT>")
+    assert "a.eaf" in refusal(load_dataset, songs, length="0.5s", label="words")
 
 
 @pytest.mark.parametrize("kind", ["s", "ms", "duration"])

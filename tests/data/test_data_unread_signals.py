@@ -90,3 +90,65 @@ def test_counts_of_salmon_are_joined(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(advised(refusal(load_dataset, Path("q")))[1], {})
     assert pd.read_csv("q.csv").to_numpy().tolist() == [["a", 3, 101], ["b", 3, 102]]
+
+
+def test_electrocardiograms_of_hl7(tmp_path, monkeypatch):
+    """In a folder: leads in units of the file, classes by folders, gaps after the end of a shorter one."""
+    lead = "<sequence><value><origin value='0'/><scale value='2.5'/><digits>{}</digits></value></sequence>".format
+    time = "<sequence><value><head value='1'/><increment value='{}' unit='{}'/></value></sequence>".format
+    x = rng.integers(-99, 99, (4, 2, 300))
+    for i, (leads, unit) in enumerate(zip(x, [("0.004", "s"), ("4", "ms")] * 2, strict=True)):
+        (folder := tmp_path / "ecgs" / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        cut = [" ".join(map(str, v[: 300 - 50 * (i == 3)])) for v in leads]
+        text = f"<sequenceSet>{time(*unit)}{''.join(map(lead, cut))}</sequenceSet>"
+        (folder / f"{i}.xml").write_text(f"<AnnotatedECG xmlns='urn:hl7-org:v3'>{text * 2}</AnnotatedECG>")
+    said = refusal(load_dataset, tmp_path / "ecgs", length="1s")
+    assert "ecgs has 4 files .xml, each an electrocardiogram (aECG of HL7)" in said
+    data = follow(said, tmp_path, monkeypatch)
+    assert data.x.shape == (4, 2, 250) and data.schema["signal"]["rate"] == 250 and set(data.y) == {"a", "b"}
+    np.testing.assert_array_equal(data.x[0], x[0, :, :250] * np.float32(2.5))
+    assert "a/0.xml is an electrocardiogram (aECG of HL7)" in refusal(load_dataset, tmp_path / "ecgs" / "a" / "0.xml")
+
+
+@pytest.mark.parametrize("given", ["glx", "glx/a.imec0.ap.bin"])
+def test_recordings_of_spikeglx(tmp_path, monkeypatch, given):
+    x = rng.integers(-99, 99, (900, 4)).astype("<i2")
+    (tmp_path / "glx").mkdir()
+    x.tofile(tmp_path / "glx" / "a.imec0.ap.bin")
+    (tmp_path / "glx" / "a.imec0.ap.meta").write_text("imSampRate=300\nnSavedChans=4\nsnsApLfSy=3,0,1\n~map=(1)\n")
+    said = refusal(load_dataset, tmp_path / given, length="1s")
+    assert "a.imec0.ap.bin is a recording of SpikeGLX" in said
+    data = follow(said, tmp_path, monkeypatch)
+    np.testing.assert_array_equal(data.x[1], x[300:600, :3].T)
+    assert data.schema["signal"]["rate"] == 300
+
+
+def test_markers_of_motion_have_gaps(tmp_path, monkeypatch):
+    x = rng.normal(size=(400, 6)).round(4)
+    cells = [["" if 50 <= i < 60 and k < 3 else str(v) for k, v in enumerate(row)] for i, row in enumerate(x)]
+    head = (
+        "PathFileType\t4\nDataRate\tCameraRate\tNumFrames\tNumMarkers\n100.0\t100.0\t400\t2\nFrame#\tTime\tA\t\t\tB\n"
+    )
+    rows = "".join("\t".join([str(i + 1), str(i / 100), *row]) + "\n" for i, row in enumerate(cells))
+    (tmp_path / "a.trc").write_text(f"{head}\t\tX1\tY1\n\n{rows}")
+    with pytest.warns(UserWarning, match="with gaps"):
+        data = follow(refusal(load_dataset, tmp_path / "a.trc"), tmp_path, monkeypatch)
+    np.testing.assert_array_equal(data.x[1], np.float32(x[100:200].T))
+    assert np.isnan(data.x[0][:3, 50:60]).all() and data.schema["signal"]["rate"] == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "said"),
+    [
+        ("a.plx", b"", "neo.io.PlexonIO("),
+        ("a.ns5", b"", "neo.io.BlackrockIO("),
+        ("a.trc", b"* MICROMED  Brain-Quick file *", "neo.io.MicromedIO("),
+        ("a.nev", b"", "it has times of spikes: give the recording beside it, such as a.ns5"),
+        ("a.eaf", b"", "give their recordings, with --labels"),
+        ("a.mff/signal1.bin", b"", "mne.io.read_raw_egi("),
+    ],
+)
+def test_recordings_of_makers_have_a_line(tmp_path, name, start, said):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(start)
+    assert said in refusal(load_dataset, tmp_path / name.partition("/")[0], length="1s")

@@ -1,9 +1,10 @@
-"""Tables of labels of moments of recordings: with begin and end, Raven, Audacity, and TextGrids of Praat."""
+"""Tables of labels of moments of recordings: with begin and end, Raven, Audacity, TextGrids of Praat, and ELAN."""
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -18,7 +19,7 @@ ANNOTATIONS = "annotations"
 BEGIN = ("begin", "begintime", "start", "starttime", "onset", "tmin", "time", "from")
 END = ("end", "endtime", "stop", "stoptime", "offset", "tmax", "to")
 LASTING = ("duration", "length")
-OF_RECORDING = (".txt", ".tsv", ".csv", ".textgrid")  # what a recording has beside it
+OF_RECORDING = (".txt", ".tsv", ".csv", ".textgrid", ".eaf")  # what a recording has beside it
 UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "": 1.0}
 OF_FILES = ("file", "filename", "filepath", "beginfile", "recording", "audiofile", "wavfile", "song", "path")
 _FILE = r".*\.[A-Za-z]\w{1,4}$"
@@ -48,7 +49,7 @@ def events_of(
         stem = Path(names[0]).stem
         raise InputError(
             f"{given} has no file with the events of a recording: expected one for each, such as {stem}.txt (Audacity, "
-            f"Raven), {stem}.TextGrid (Praat) or {stem}.csv, with begin and end"
+            f"Raven), {stem}.TextGrid (Praat), {stem}.eaf (ELAN) or {stem}.csv, with begin and end"
         )
     if found is not None:
         _check(found, names, seconds, source)
@@ -56,12 +57,12 @@ def events_of(
 
 
 def events_in(file: Path) -> Any:
-    """The table of a file of events; of Audacity and Praat, which name no columns, begin, end and annotations."""
+    """The table of a file of events; of Audacity, Praat and ELAN, which name no columns, begin, end and annotations."""
     import pandas as pd
 
     with reading(str(file), "a table of events"):
-        if file.suffix.lower() == ".textgrid":
-            return pd.DataFrame(_intervals(file), columns=["begin", "end", ANNOTATIONS, "tier"])
+        if (read := {".textgrid": _intervals, ".eaf": _of_elan}.get(file.suffix.lower())) is not None:
+            return pd.DataFrame(read(file), columns=["begin", "end", ANNOTATIONS, "tier"])
         if file.suffix.lower() == ".txt":
             lines = [line.rstrip("\r\n").split("\t") for line in _text(file).splitlines() if line.strip()]
             lines = [line for line in lines if line[0] != "\\"]  # the frequencies of the label above
@@ -98,6 +99,29 @@ def _intervals(file: Path) -> Iterator[tuple[float, float, str, str]]:
         for begin, end, text in _LONG.findall(piece) or _SHORT.findall(piece):
             if text.strip():
                 yield float(begin), float(end), text.replace('""', '"').strip(), tier
+
+
+def _of_elan(file: Path) -> Iterator[tuple[float, float, str, str]]:
+    """Begin, end, text and tier of the annotations of ELAN that have a text; of one that refers to another, its times.
+    Times that are left out lie evenly between those of the tier."""
+    root = ElementTree.parse(file).getroot()
+    slots = {e.get("TIME_SLOT_ID"): e.get("TIME_VALUE") for e in root.iter("TIME_SLOT")}
+    seconds = {slot: int(value) / 1000 for slot, value in slots.items() if value is not None}
+    for tier in root.iter("TIER"):
+        parts = tier.iter("ALIGNABLE_ANNOTATION")
+        used = list(dict.fromkeys(part.get(f"TIME_SLOT_REF{i}") for part in parts for i in (1, 2)))
+        known = [place for place, slot in enumerate(used) if slot in seconds]
+        times = np.interp(range(len(used)), known, [seconds[used[place]] for place in known]) if known else ()
+        seconds |= zip(used, map(float, times), strict=False)
+    own = {e.get("ANNOTATION_ID"): e for tag in ("ALIGNABLE", "REF") for e in root.iter(f"{tag}_ANNOTATION")}
+    for tier in root.iter("TIER"):
+        for element in (inner for outer in tier.iter("ANNOTATION") for inner in outer):
+            timed = element
+            while timed.tag == "REF_ANNOTATION":
+                timed = own[timed.get("ANNOTATION_REF")]
+            if text := (element.findtext("ANNOTATION_VALUE") or "").strip():
+                begin, end = (seconds[timed.get(f"TIME_SLOT_REF{i}")] for i in (1, 2))
+                yield begin, end, text, str(tier.get("TIER_ID"))
 
 
 def _column(table: Any, names: Sequence[str]) -> tuple[Any, float] | None:

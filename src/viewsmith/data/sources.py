@@ -21,7 +21,8 @@ from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, SUFFIXES, config_of
 from viewsmith.data.readers.arrays import read_builtin
-from viewsmith.data.reading import FileContents, find_reader, read_once
+from viewsmith.data.reading import FileContents, by_ending, find_reader, read_once
+from viewsmith.data.unread import files_in, refuse_folder
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna
@@ -197,6 +198,8 @@ def _read(name: str, request: DataOptions) -> FileContents:
         chosen = find("reader", "images")
     if request.modality == "spectra" and path.is_dir() and chosen.name == "images":  # pictures beside spectra
         chosen = find("reader", "spectra")
+    if chosen.name == "images" and path.is_dir() and not any(map(_is_image, files_in(path))):
+        refuse_folder(path, by_ending())  # of which no option is the fault
     check_effect(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
         return read_once(chosen.build, path, request, request.cache_if_large)
@@ -205,6 +208,10 @@ def _read(name: str, request: DataOptions) -> FileContents:
         raise TypeError(f"the reader {chosen.name!r} returned {type(found).__name__}, expected FileContents")
     y, groups = (np.asarray(each) if isinstance(each, list | tuple) else each for each in (found.y, found.groups))
     return dataclasses.replace(found, y=y, groups=groups)
+
+
+def _is_image(file: Path) -> bool:
+    return file.name.lower().endswith(SUFFIXES)
 
 
 MANY_KINDS = 8  # of which a message does not name all

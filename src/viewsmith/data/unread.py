@@ -120,7 +120,10 @@ def _by_content(path: Path, extension: str) -> Format | None:
         return named("profile")
     if extension in formats():
         with path.open("rb") as file:
-            if file.read(4) == b"LASF":
+            start = file.read(20)
+            if start.startswith(b"* MICROMED"):
+                return named("neural", "MicromedIO")
+            if start.startswith(b"LASF"):
                 raise InputError(
                     f"{path} is a cloud of points: write images of its pieces, or their features in a table"
                 )
@@ -133,7 +136,9 @@ def _by_content(path: Path, extension: str) -> Format | None:
     if extension == ".fit":
         return named("watch") if content[8:12] == b".FIT" else None
     if extension == ".xml":
-        return named("health") if b"HealthData" in content else None
+        return named("health") if b"HealthData" in content else named("ecg") if b"<AnnotatedECG" in content else None
+    if extension == ".bin":
+        return named("spikeglx") if path.with_suffix(".meta").is_file() else None
     if extension.replace(".gz", "") == ".log" and re.match(rb'\s*\{\s*"', content):
         raise InputError(f"{path} has an object of JSON in each line: rename it to {path.stem}.jsonl")
     return _by_first_lines(content) if extension.replace(".gz", "") in (*_NO_FORMAT, ".log") else None
@@ -355,7 +360,7 @@ def _refuse_documents(folder: Path, files: list[Path]) -> None:
 MOST_FILES = 100_000  # that are looked at in a folder
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def files_in(folder: Path) -> Iterator[Path]:
     """Files in a folder and its folders, without hidden ones."""
     seen = 0
     for place, inner, names in os.walk(folder):
@@ -373,8 +378,9 @@ def refuse_unread(path: Path) -> None:
     imported."""
     if path.is_file():
         refuse(path, extension_of(path), texts=False)
-    elif (
-        path.is_dir() and not path.suffix and {extension_of(file).lower() for file in _files(path)} <= formats().keys()
+    elif path.is_dir() and (
+        path.suffix.lower() == ".mff"
+        or (not path.suffix and {extension_of(file).lower() for file in files_in(path)} <= formats().keys())
     ):
         refuse_folder(path)
 
@@ -384,9 +390,11 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
     endings of files that are read."""
     found: dict[str, list[Path]] = {}
     refuse_data_set(folder)
+    if of_egi := [folder] if folder.suffix.lower() == ".mff" else sorted(folder.glob("**/*.mff"))[:1]:
+        raise InputError(sentence(of_egi[0], named("egi")))
     if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
         raise InputError(f"{folder} is a data set on disk without its files .arrow: copy it from its source again")
-    for file in _files(folder):
+    for file in files_in(folder):
         found.setdefault(extension_of(file).lower(), []).append(file)
         if file.name in ("barcodes.tsv", "barcodes.tsv.gz") and not any(file.parent.glob("matrix.mtx*")):
             raise InputError(
@@ -403,8 +411,10 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             f"{name_list(stems, 3)}"
         )
     _refuse_documents(folder, found.get(".txt", []))
+    told = {end: files for end in (".xml", ".bin") if (files := found.get(end)) and _by_content(files[0], end)}
     for wanted in ([ending for ending in read if ending not in TEXT_TABLES], formats(), TEXT_TABLES):
-        counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
+        ours = {*wanted, *told} if wanted is formats() else wanted
+        counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in ours})
         if not counts:
             continue
         ((suffix, count),) = counts.most_common(1)
@@ -415,7 +425,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
                 raise InputError(f"{folder}: its {count:,} files {suffix} are in a folder of their own; give {only}")
             names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
-        form = formats()[suffix]
+        form = _by_content(first, suffix) or formats()[suffix]
         if count > 1 and form.of_folder:
             of_all = replace(form, code=form.code.replace("{suffix}", suffix), options=form.of_folder)
             raise InputError(f"{folder} has {count:,} files {suffix}, each {form.what}: {command(folder, of_all)}")
