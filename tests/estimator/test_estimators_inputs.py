@@ -6,9 +6,11 @@ from collections import UserList
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 from torch import nn
 
+import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.data import load_dataset
@@ -114,11 +116,17 @@ def test_read_only_arrays_are_not_warned_about(x):
         (UserList([(x, 1) for x in X]), "if it is a dataset, derive its class from torch.utils.data.Dataset"),
         (type("Dataset", (), {"x_train": X})(), "or x_train of what load_dataset returns"),
         ((row for row in X), "cannot convert the data"),
+        (pd.DataFrame(X).to_records(), ", expected numbers; give pandas.DataFrame(X)"),
     ],
 )
 def test_other_data_are_refused_in_one_line(given, message):
     with warnings.catch_warnings(action="error"):
         assert message in refusal(fit, given)
+
+
+def test_sparse_recordings_are_refused_with_what_makes_them_dense():
+    message = refusal(viewsmith.Discovery().fit, scipy.sparse.csr_array(np.tile(X, 20)))
+    assert message == "the data has the type csr_array, expected an array of numbers; give X.toarray()"
 
 
 def test_the_roles_of_plain_columns_are_said_and_kept(capsys):

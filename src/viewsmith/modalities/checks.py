@@ -79,10 +79,12 @@ def check_numbers(x: Any, source_name: str = "the data") -> None:
         raise InputError(
             f"Complex data not supported: {source_name} has dtype {x.dtype}; split it into real and imaginary part"
         )
+    if kind == "O" and x.ndim == 0:  # what numpy can't read
+        sparse = "; give X.toarray()" if hasattr(x.item(), "toarray") else ""
+        raise InputError(f"{source_name} has the type {type(x.item()).__name__}, expected an array of numbers{sparse}")
     if kind not in "biuf":
-        raise InputError(
-            f"{source_name} has dtype {one_line(x.dtype, 60)}, expected numbers; encode text and dates as numbers first"
-        )
+        advice = "give pandas.DataFrame(X)" if x.dtype.names else "encode text and dates as numbers first"
+        raise InputError(f"{source_name} has dtype {one_line(x.dtype, 60)}, expected numbers; {advice}")
 
 
 def check_array(x: AnyRows, source_name: str = "the data") -> None:
