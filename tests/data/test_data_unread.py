@@ -388,6 +388,18 @@ def test_a_table_of_proteins_of_maxquant(tmp_path, monkeypatch):
     assert len(load_dataset(tmp_path / "proteinGroups.txt", columns={"Peptide counts (all)": "drop"}).x) == 30
 
 
+@pytest.mark.parametrize("dot", [" ", "."])
+def test_reporter_ions_of_maxquant_are_samples(tmp_path, monkeypatch, dot):
+    """Of each experiment, without totals; R writes dots for blanks."""
+    names = ["Reporter intensity corrected 1", *(f"Reporter intensity corrected {i} a" for i in (1, 2, 3))]
+    frame = pd.DataFrame(np.exp2(rng.normal(20, 1, (30, 4))), columns=names).assign(Intensity=1.0)
+    frame.insert(0, "Protein IDs", [f"P{i}" for i in range(30)])
+    frame = frame.assign(**{"Only identified by site": ["+", *[""] * 29]})
+    frame.columns = [name.replace(" ", dot) for name in frame.columns]
+    frame.to_csv(tmp_path / "proteinGroups.txt", sep="\t", index=False)
+    assert follow(refusal(load_dataset, tmp_path / "proteinGroups.txt"), tmp_path, monkeypatch).x.shape == (3, 29)
+
+
 def test_damaged_files_are_named_all_the_same(tmp_path):
     for name in ("a.h5", "a.h5mu", "a.mat", "a.wav", "a.tif", "a.loom"):
         (tmp_path / name).write_bytes(b"nothing of the kind")

@@ -47,9 +47,12 @@ def refuse_features(path: Path, columns: Collection[str]) -> None:
         raise InputError(sentence(path, named("featurecounts")))
     if all({str(name).lower() for name in columns} & names for names in _TESTED):
         warn(f"{path}: rows are genes with the results of a test, and no samples: give the table of counts")
-    kinds = [kind for kind in ("LFQ intensity", "Intensity") if any(name.startswith(f"{kind} ") for name in columns)]
-    if "Protein IDs" in columns and kinds:
-        raise InputError(sentence(path, named("maxquant"), kinds[0]))
+    # Dots are blanks, as R writes names. Totals of channels stand beside those of each experiment.
+    names = {name.replace(".", " ") for name in map(str, columns)}
+    kinds = ("LFQ.intensity", "Reporter.intensity.corrected.[0-9]+", "Reporter.intensity.corrected", "Intensity")
+    found = [kind for kind in kinds if any(re.match(rf"{kind} .", name) for name in names)]
+    if "Protein IDs" in names and found:
+        raise InputError(sentence(path, named("maxquant"), found[0]))
 
 
 READ = "read"  # in `attrs` of a table of text with a header: the code that reads it, of ``{path}``
