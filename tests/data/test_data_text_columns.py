@@ -99,3 +99,17 @@ def test_a_column_named_self_in_stata(tmp_path):
     table.to_stata(tmp_path / "t.dta", write_index=False)
     data = load_dataset(tmp_path / "t.dta", label="self")
     assert data.y.tolist() == ["no", "yes"] * 10 and data.feature_names == ["a"]
+
+
+@pytest.mark.parametrize("name", ["82e72255267397b777a1afd44ea22755", "5e1111111111111", "1e2147483648"])
+def test_names_that_look_like_huge_numbers_are_text(tmp_path, name):
+    """Such as hashes of sequences, which end the process in pandas 2."""
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    frame = pd.DataFrame(x, columns=["a", "b"])
+    names = [f"{i:x}f{i:030x}" for i in range(60)]
+    for place in (0, 30):
+        frame.assign(name=[*names[:place], name, *names[place + 1 :]]).to_csv(tmp_path / "t.csv", index=False)
+        assert load_dataset(tmp_path / "t.csv").x.shape == (60, 2)
+    data = load_dataset(tmp_path / "t.csv")
+    frame.assign(name=name).to_csv(tmp_path / "t.csv", index=False)
+    assert load_dataset(tmp_path / "t.csv", schema=data.schema, table=data.x.table).x.shape == (60, 2)

@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pandas as pd
 
+from viewsmith.modalities import frames
+
 #: Numbers as spreadsheets write them where the comma is the decimal mark, and columns therefore have another separator.
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 
@@ -61,7 +63,7 @@ def numbers_of(cells: pd.Series) -> pd.Series:
     if any("," in str(cell) for cell in cells):
         points = [cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(str(cell)) else cell for cell in cells]
         cells = pd.Series(points, cells.index, dtype=object)
-    return pd.to_numeric(cells, errors="coerce")
+    return frames.to_numbers(cells)
 
 
 def _missing(cells: pd.Series) -> pd.Series:

@@ -432,9 +432,11 @@ def repeating_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
     """Numeric columns that are the target but for scale and offset: their correlation is nearly 1 or -1."""
     import pandas as pd
 
+    from viewsmith.modalities import frames
+
     target, found = pd.Series(y, index=frame.index), []
     for name in frame.columns:
-        numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
+        numbers = frames.to_numbers(frame[name]).astype(float)
         enough = min(numbers.nunique(), target.nunique()) >= 3 and (numbers.notna() & target.notna()).sum() >= LEAK_ROWS
         if enough and abs(numbers.corr(target)) > SAME:
             found.append(str(name))

@@ -488,9 +488,9 @@ def _refuse_split_times(path: Path, frame: Any, names: Sequence[str]) -> None:
 
 def _numeric(column: Any) -> bool:
     """Whether most cells of a text column are numbers."""
-    import pandas as pd
+    from viewsmith.modalities import frames
 
-    return bool(pd.to_numeric(column, errors="coerce").notna().mean() > 0.5)
+    return bool(frames.to_numbers(column).notna().mean() > 0.5)
 
 
 _MATRICES = Format(  # at the points of the first axis, with the name of each folder, and its part before a number

@@ -89,20 +89,20 @@ def _as_below(column: "pd.Series") -> bool:
 
 def _has_number(frame: "pd.DataFrame", texts: list[int]) -> bool:
     """Whether the first row has a number anywhere."""
-    import pandas as pd
+    from viewsmith.modalities import frames
 
     others = np.setdiff1d(np.arange(frame.shape[1]), texts)
     first = frame.iloc[0, texts]
-    return bool(frame.iloc[:1, others].notna().to_numpy().any() or pd.to_numeric(first, errors="coerce").notna().any())
+    return bool(frame.iloc[:1, others].notna().to_numpy().any() or frames.to_numbers(first).notna().any())
 
 
 def _numbers(column: "pd.Series", fitted: bool) -> "pd.Series | None":
     """A text column as numbers, if its cells are these or marks of missing values, few if it is not of a run `fitted`
     on numbers; None for another."""
-    import pandas as pd
+    from viewsmith.modalities import frames
 
     for cells in (column.iloc[:SOME], column):
-        numbers = pd.to_numeric(cells, errors="coerce")
+        numbers = frames.to_numbers(cells)
         others = cells[numbers.isna() & cells.notna()]
         if not others.map(str).str.strip().isin(MARKS).all():
             return None

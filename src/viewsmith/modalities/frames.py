@@ -106,6 +106,18 @@ def by_value(cells: pd.Series, function: Callable[[pd.Series], Any]) -> pd.Serie
     return pd.Series(np.asarray(function(pd.Series(found)))[codes], index=cells.index)
 
 
+# pandas 2 ends the process at an exponent of so many digits, as in names that are hashes: 82e72255267397.
+HUGE = re.compile(r"\s*[+-]?[\d.]+[eE][+-]?\d{5}")
+
+
+def to_numbers(cells: pd.Series) -> pd.Series:
+    """Cells as numbers, and NaN for those that are none."""
+    if cells.dtype == object or pd.api.types.is_string_dtype(cells.dtype):
+        huge = [type(cell) is str and HUGE.match(cell) is not None for cell in cells]
+        cells = cells.mask(np.array(huge, dtype=bool))
+    return pd.to_numeric(cells, errors="coerce")
+
+
 def category_text(value: object) -> str:
     """A value of a category as text."""
     # A column of integers becomes float if a value is missing: 1 and 1.0 are the same category.
@@ -118,7 +130,7 @@ def _example(column: pd.Series) -> str:
     """A value of the column that is not a number, for a message."""
     given = column.dropna()
     if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
-        parsed = pd.to_numeric(given.astype(str), errors="coerce")
+        parsed = to_numbers(given.astype(str))
         given = given[parsed.isna()] if parsed.isna().any() else given
     return one_line(repr(given.tolist()[0]), 40) if len(given) else f"nothing, dtype {column.dtype}"
 
@@ -174,7 +186,7 @@ def unit_of(columns: Sequence[Any]) -> str:
 
 def _mostly_numbers(column: pd.Series) -> bool:
     given = column.dropna()
-    return bool(len(given)) and bool(pd.to_numeric(given.astype(str), errors="coerce").notna().mean() >= 0.5)
+    return bool(len(given)) and bool(to_numbers(given.astype(str)).notna().mean() >= 0.5)
 
 
 def in_order(axis: np.ndarray) -> bool:

@@ -107,7 +107,7 @@ def _names_of_two_lines(top: pd.DataFrame) -> list[str] | None:
     first, second, values = top.iloc[0], top.iloc[1], top.iloc[2:].dropna(axis=1, how="all")
     whole = bool(first[values.columns].notna().all()) and first[values.columns].is_unique
     texts = second.dropna().map(lambda cell: isinstance(cell, str)).all()
-    numbers = values.apply(pd.to_numeric, errors="coerce").notna().all()
+    numbers = values.apply(frames.to_numbers).notna().all()
     if whole or not texts or not numbers.any() or second[values.columns][numbers].isna().any():
         return None
     lines = zip(first.ffill().fillna("").map(str), first.fillna("").map(str), second.fillna("").map(str), strict=True)

@@ -136,25 +136,25 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
 
 
 SAMPLE = 1000  # lines in which codes are looked for
-_CODE = re.compile(r"(?<![\w.+-])0\d")
+_CODE = re.compile(r"(?<![\w.+-])0\d|\d[eE][+-]?\d{5}")
 
 
 def text_columns(
     read: Callable[..., pd.DataFrame], layout: Mapping[str, Any], request: DataOptions, lines: Iterable[str]
 ) -> Iterable[str]:
-    """Columns of a text file, of these lines, that must not be read as numbers: given or fitted as such, and codes such
-    as 01234."""
+    """Columns of a text file, of these lines, that must not be read as numbers: given or fitted as such, codes such as
+    01234, and hashes."""
+    found = {name for name, role in tables.given_roles(request).items() if role in ("category", "text")}
+    as_given = request.schema is not None or request.strict or request.table is not None
     if request.table is not None:
         of = request.table.columns
-        return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
-    found = {name for name, role in tables.given_roles(request).items() if role in ("category", "text")}
-    if request.schema is not None or request.strict:
-        return found
+        found = {c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")}
     if not _may_have_codes(lines, SAMPLE + 1 + layout["skiprows"]):  # text of many columns takes long
         return found
-    first, code = read(dtype=str, nrows=SAMPLE, **layout), re.compile(r"0\d+")
+    first, code = read(dtype=str, nrows=SAMPLE, **layout), frames.HUGE if as_given else re.compile(r"0\d+")
     columns = zip(first.columns, first.to_numpy(dtype=object).T, strict=True)
-    return found | {name for name, cells in columns if any(type(c) is str and code.fullmatch(c) for c in cells)}
+    of_text = {n: [c for c in cells if type(c) is str] for n, cells in columns}
+    return found | {n for n, cells in of_text.items() if any(code.fullmatch(c) or frames.HUGE.match(c) for c in cells)}
 
 
 def _may_have_codes(lines: Iterable[str], most: int) -> bool:
@@ -561,7 +561,7 @@ def _check_header(names: list[str], separator: str, source_name: str, of_points:
             f"{source_name} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs"
         )
     counted = of_points or names == [str(i) for i in range(len(names))]
-    if not counted and not np.isnan(pd.to_numeric(names, errors="coerce")).any():
+    if not counted and not frames.to_numbers(pd.Series(names)).isna().any():
         warn(
             f"{source_name}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the "
             "columns; if it is data: --header no"

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import name_list, one_line, quoted, warn
+from viewsmith.modalities import frames
 
 CURRENCIES = "[€$£¥]"
 _LETTERS = r"(?:years?|months?|weeks?|hours?|minutes?|seconds?|[^\W\d_]{1,4}(?:\^?[23²³])?)"
@@ -165,7 +166,7 @@ def form_of(column: pd.Series) -> Form | None:
     if len(cells) < len(distinct):
         return None
     numbers = [cell for cell in cells if not _WITHOUT.fullmatch(cell)]
-    plain = pd.to_numeric(pd.Series(numbers, dtype=object), errors="coerce")
+    plain = frames.to_numbers(pd.Series(numbers, dtype=object))
     if not numbers or (len(numbers) == len(cells) and plain.notna().all()):
         return None
     if len(numbers) < len(cells) and (

@@ -185,7 +185,7 @@ class Category:
         return [f"{self.name}={value}" for value in [*self.values, *extra]] + [f"{self.name} missing"] * self.gaps
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
-        no_numbers = pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").isna().all()
+        no_numbers = frames.to_numbers(pd.Series(self.values, dtype=object)).isna().all()
         if self.dtype == "text" and no_numbers and not pd.api.types.is_bool_dtype(column.dtype):
             _refuse_numbers(column, f"text such as {one_line(repr(self.values[0]), 40)}", source_name)
         position = {value: i for i, value in enumerate(self.values)}
@@ -368,7 +368,7 @@ def _numbers(column: pd.Series, form: tuple[str, ...] = ()) -> tuple[np.ndarray,
     if form:
         return cells.numbers_of(column, cells.Form(*form))
     texts = column.astype(object).where(column.notna(), None).map(lambda value: None if value is None else str(value))
-    numbers = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
+    numbers = frames.to_numbers(texts).to_numpy(np.float64)
     return numbers, np.isnan(numbers) & column.notna().to_numpy()
 
 

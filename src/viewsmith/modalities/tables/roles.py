@@ -156,7 +156,7 @@ def outcome(role: str) -> tuple[str, str]:
 def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     """Warn of a text column of which at least half of the cells, but not all, are numbers or dates of one format."""
     cells = column.dropna().astype(str)
-    numbers = frames.by_value(cells, lambda each: pd.to_numeric(each, errors="coerce"))
+    numbers = frames.by_value(cells, frames.to_numbers)
     # Codes with leading zeros stay text, so that numbers beside them are codes, too.
     if numbers.nunique() > DISTINCT and not frames.by_value(cells, lambda each: each.str.fullmatch(r"0\d+")).any():
         kind, others, remedy = "numbers", cells[numbers.isna()], "--columns {} takes the others as missing"
@@ -516,7 +516,7 @@ def is_named_like_id(name: str) -> bool:
 def _check_nearly_numbers(column: pd.Series, source_name: str) -> None:
     """Refuse a text column in which nearly all cells are numbers, and name the others."""
     values = column.dropna().astype(str)
-    numbers = pd.to_numeric(values, errors="coerce")
+    numbers = frames.to_numbers(values)
     wrong = values[numbers.isna()]
     if 0 < len(wrong) <= (1 - NEARLY_NUMBERS) * len(values) and numbers.nunique() > DISTINCT:
         raise NearlyNumbers(column, wrong, source_name)
