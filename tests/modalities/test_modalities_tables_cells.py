@@ -126,3 +126,11 @@ def test_months_quarters_and_weeks_are_dates(cells, days):
     encoder = fit_table(frame, choose_roles(frame, source_name="t.csv"))
     place = encoder.features.index("a elapsed")
     np.testing.assert_array_equal(np.asarray(encoder.encode(frame))[:2, place], [0, days])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [[f"{200 + i}-{1000 + 7 * i}" for i in range(N)], [f"{i}-{i + 8}" for i in range(N)], ["1E", "2E", "3W"] * 20],
+)
+def test_telephones_pages_and_names_are_no_numbers(cells):
+    assert form_of(pd.Series(cells)) is None

@@ -121,7 +121,8 @@ def _read_time(cell: str, form: Form) -> tuple[float, str] | None:
 def _read_angle(cell: str, form: Form) -> tuple[float, str] | None:
     """Degrees of an angle, such as a latitude; south and west are negative."""
     found = _ANGLE.fullmatch(cell)
-    if found is None or not (found["mark"] or found["side"]) or (found["side"] and found["sign"]):
+    exact = found is not None and (found["mark"] or (found["side"] and {*found["d"]} & {".", ","}))  # 3W is a name
+    if not exact or (found["side"] and found["sign"]):
         return None
     d, m, s = (float((found[key] or "0").replace(",", ".")) for key in "dms")
     down = found["side"] in ("S", "W") or found["sign"] in ("-", "−")
@@ -179,7 +180,9 @@ def form_of(column: pd.Series) -> Form | None:
         return by_mark["."] if same else None
     if by_mark:
         return next(iter(by_mark.values()))
-    forms = (Form(kind, mark) for kind, mark in (("time", "."), ("angle", "."), ("range", "."), ("range", ",")))
+    forms = [Form("time"), Form("angle")]
+    if 2 * len(cells) <= len(given):  # bins come again; numbers of telephones, of pages and of houses do not
+        forms += [Form("range", mark) for mark in (".", ",")]
     return next((found for form in forms if (found := _common(numbers, form))), None)
 
 
