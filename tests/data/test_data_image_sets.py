@@ -312,11 +312,63 @@ def test_temperatures_beside_a_picture_in_false_colors_are_named(tmp_path, monke
     for i in range(3):
         Image.fromarray(X[i]).save(tmp_path / f"{i}.jpg")
     assert load_dataset(tmp_path).x.shape == (3, 32, 32, 3) and not recwarn.list
-    first = tmp_path / "0.jpg"
-    first.write_bytes(first.read_bytes()[:2] + b"\xff\xe1\x00\x08FLIR\0\x01" + first.read_bytes()[2:])
+    for file in (tmp_path / "1.jpg", tmp_path / "2.jpg"):  # some cameras write a plain photograph first
+        file.write_bytes(file.read_bytes()[:2] + b"\xff\xe1\x00\x08FLIR\0\x01" + file.read_bytes()[2:])
     assert load_dataset(tmp_path).x.shape == (3, 32, 32, 3)
     said = str(recwarn.pop().message)
-    assert "0.jpg has temperatures of a FLIR camera, and its picture in false colors is read" in said
+    assert "1.jpg, 2.jpg have temperatures of a FLIR camera, and pictures in false colors are read" in said
     unpacked = SimpleNamespace(unpack=lambda file: SimpleNamespace(celsius=np.full((12, 16), 21.5)))
     monkeypatch.setitem(sys.modules, "flyr", unpacked)
     assert load_dataset(run_line(said, tmp_path.parent, monkeypatch)).x.dtype == np.float32
+
+
+def test_folders_of_persons_are_groups(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    for i in range(12):
+        (tmp_path / f"patient_{i // 3}").mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype="uint8")).save(tmp_path / f"patient_{i // 3}" / f"{i}.png")
+    message = refusal(load_dataset, tmp_path)
+    assert "folders of images as groups: --groups folder" in message
+    assert "folders such as patient_0 are labels; if they are of persons: --groups folder" in capsys.readouterr().err
+    data = load_dataset(tmp_path, groups="folder", split_by_groups=True)
+    assert data.y is None and set(data.groups_test).isdisjoint(data.groups_train)
+    (tmp_path / "labels.csv").write_text("file,kind\n" + "".join(f"{i}.png,{'ab'[i % 2]}\n" for i in range(12)))
+    labeled = load_dataset(tmp_path, groups="folder", split_by_groups=True, label="kind")
+    assert set(labeled.y) == {"a", "b"} and set(labeled.groups_train) < {f"patient_{i}" for i in range(4)}
+    again = load_dataset(tmp_path, schema=labeled.schema)
+    np.testing.assert_array_equal(again.groups_train, labeled.groups_train)
+
+
+def test_attributes_below_their_number(tmp_path):
+    for i in range(10):
+        Image.fromarray(np.full((8, 8), 20 * i, "uint8")).save(tmp_path / f"{i:06d}.jpg")
+    rows = "".join(f"{i:06d}.jpg {1 - i % 2 * 2:>2} -1\n" for i in range(10))
+    (tmp_path / "list_attr_celeba.txt").write_text(f"10\nSmiling Male \n{rows}")
+    data = load_dataset(tmp_path, labels=tmp_path / "list_attr_celeba.txt", label="Smiling")
+    np.testing.assert_array_equal(data.y, [1, -1] * 5)
+
+
+def test_tiles_of_gray_photographs_beside_ones_in_color(tmp_path, capsys):
+    pytest.importorskip("tifffile")
+    rng = np.random.default_rng(0)
+    gray = [rng.integers(0, 255, (24, 24), dtype="uint8") for _ in range(4)]
+    for i, x in enumerate(gray):
+        Image.fromarray(x if i % 2 else np.stack([x] * 3, -1)).save(tmp_path / f"{i}.png")
+    data = load_dataset(tmp_path, tile=24, overlap=0)
+    np.testing.assert_array_equal(data.x[..., 0], gray)
+    assert data.x.shape[3] == 1 and "read as gray" in capsys.readouterr().err
+    Image.fromarray(rng.integers(0, 255, (24, 24, 3), dtype="uint8")).save(tmp_path / "4.png")
+    data = load_dataset(tmp_path, tile=12, overlap=0)
+    np.testing.assert_array_equal(data.x[4], np.stack([gray[1][:12, :12]] * 3, -1))
+
+
+def test_a_picture_in_color_beside_bands_is_no_channel(tmp_path, capsys):
+    tifffile = pytest.importorskip("tifffile")
+    rng = np.random.default_rng(0)
+    for tile in "ab":
+        for band in ("B02", "B03", "TCI"):
+            shape = (16, 16, 3) if band == "TCI" else (16, 16)
+            tifffile.imwrite(tmp_path / f"{tile}_{band}.tif", rng.integers(0, 255, shape, dtype="uint8"))
+    data = load_dataset(tmp_path, channel_files="{tile}_{channel}.tif")
+    assert data.x.shape == (2, 16, 16, 2) and data.schema["signal"]["channel_names"] == ["B02", "B03"]
+    assert "TCI of {tile}_{channel}.tif is a picture in color, and no channel: left out" in capsys.readouterr().err

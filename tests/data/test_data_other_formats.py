@@ -13,7 +13,7 @@ from viewsmith.data import load_dataset
         ("a.xls", "save it as .xlsx or .csv"),
         ("a.pkl", "never unpickled"),
         ("a.xml", "annotations rather than samples"),
-        ("a.oib", "save it as OME-TIFF"),
+        ("a.vsi", "save it as OME-TIFF"),
         ("a.m4a", "a.wav, and give"),
         ("a.bam", "samtools fasta"),
         ("a.gtf", "give a .bed file (--genome)"),

@@ -94,3 +94,12 @@ def test_classes_of_one_field_leave_nothing_to_evaluate(tmp_path, capsys):
     data = load_dataset(path, tile=5, overlap=0)
     assert data.test_index is None and "nothing is held out" in capsys.readouterr().err
     assert "no class of the map has two fields" in refusal(check_split, data)
+
+
+@pytest.mark.parametrize("ending", ["mat", "npz", "h5"])
+def test_discovery_takes_a_scene_by_tiles(tmp_path, ending):
+    from viewsmith.data.any_size import read_samples
+
+    path = saved(tmp_path / f"scene.{ending}", {"data": CUBE})
+    samples = read_samples(str(path), "auto", axes="YXC", tile=12, overlap=0)
+    assert len(samples.names) == 8 and samples.modality == "images"

@@ -553,3 +553,75 @@ def test_a_map_of_orientations(tmp_path, monkeypatch):
     rows = "".join(f"1\t{i / 10}\t{i / 7}\t{i % 5}\n" for i in range(12))
     (tmp_path / "a.ctf").write_text(f"{header}Phase\tX\tEuler1\tBands\n{rows}")
     assert follow(refusal(load_dataset, tmp_path / "a.ctf"), tmp_path, monkeypatch).x.shape == (12, 4)
+
+
+RECORDS = """
+def tfrecord_loader(path, index):
+    for i in range(10):
+        yield {"image/encoded": PICTURE, "image/height": [8], "image/class/label": [i % 2]}
+"""
+
+
+def test_records_of_tensorflow_by_file_and_by_parts(tmp_path, monkeypatch):
+    import io
+    import sys
+    import types
+
+    from PIL import Image
+
+    picture = io.BytesIO()
+    Image.fromarray(np.arange(64, dtype="uint8").reshape(8, 8)).save(picture, "PNG")
+    reader = types.ModuleType("tfrecord.reader")
+    exec(RECORDS, {"PICTURE": picture.getvalue()}, reader.__dict__)
+    monkeypatch.setitem(sys.modules, "tfrecord", types.ModuleType("tfrecord"))
+    monkeypatch.setitem(sys.modules, "tfrecord.reader", reader)
+    for name in ("a/one.tfrecord", "b/mnist-train.tfrecord-00000-of-00002", "b/mnist-train.tfrecord-00001-of-00002"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(40))
+    monkeypatch.chdir(tmp_path)
+    for source, count in (("a", 10), ("b", 20), ("b/mnist-train.tfrecord-00001-of-00002", 10)):
+        message = refusal(load_dataset, source)
+        packages, code, out, _ = advised(message)
+        assert packages == "tfrecord" and "records of TensorFlow" in message
+        exec(code, {"__name__": "line"})
+        data = load_dataset(out)
+        assert data.x.shape == (count, 8, 8, 1) and sorted(set(data.y)) == ["0", "1"]
+
+
+def test_a_file_of_an_olympus_microscope(tmp_path, monkeypatch):
+    import sys
+    import types
+
+    class OifFile:
+        axes = "CYX"
+
+        def __init__(self, path):
+            self.number = int(path.stem)
+
+        def asarray(self):
+            return np.full((2, 8, 9), self.number, "uint16")
+
+    monkeypatch.setitem(sys.modules, "oiffile", types.SimpleNamespace(OifFile=OifFile))
+    monkeypatch.chdir(tmp_path)
+    for i in range(2):
+        (tmp_path / "set" / "x").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / "x" / f"{i}.oib").write_bytes(b"\xd0\xcf")
+    packages, code, out, _ = advised(refusal(load_dataset, "set"))
+    assert packages == "oiffile 'viewsmith[microscopy]'"
+    exec(code, {"__name__": "line"})
+    data = load_dataset(out)
+    assert data.x.shape == (2, 8, 9, 2) and data.x[1].max() == 1
+
+
+def test_folders_of_formats_for_which_there_is_advice(tmp_path):
+    for i in range(3):
+        (tmp_path / f"{i}.vsi").write_bytes(b"II*\0")
+    assert "has 3 files .vsi: save it as OME-TIFF" in refusal(load_dataset, tmp_path)
+
+
+def test_channels_of_images_in_an_archive(tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", X=np.zeros((10, 8, 8, 3), "uint8"), y=["a", "b"] * 5)
+    message = refusal(load_dataset, tmp_path / "a.npz", channels=["0", "2"])
+    assert "on which channels=0,2 has no effect: python -c" in message
+    assert follow(message, tmp_path, monkeypatch).x.shape == (10, 8, 8, 2)
+    assert "give --modality series" in refusal(load_dataset, tmp_path / "a.npz", channels=["DNA"])

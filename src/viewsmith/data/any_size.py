@@ -228,7 +228,7 @@ def read_samples(
 def _takes(path: Path, read: Mapping[str, Any]) -> tuple[str, ...]:
     """Options of the reader of a file; arrays have windows if their length is given."""
     found = find_reader(path)
-    of_arrays = found.name in ("npy", "npz", "hdf5", "arrays")
+    of_arrays = found.name in ("npy", "npz", "hdf5", "mat", "arrays")
     return () if of_arrays and read.get("length") is None else tuple(found.tag("takes"))
 
 

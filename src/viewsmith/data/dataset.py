@@ -33,7 +33,8 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
         raise InputError(
             f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
             f"class: the test split would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
-            "train and test), or leave the labels out; are they a continuous target? then give --target number"
+            "train and test), or leave the labels out (folders of images as groups: --groups folder); are they a "
+            "continuous target? then give --target number"
         )
     train, test = train_test_split(divisible, test_size=TEST_FRACTION, random_state=seed, stratify=codes[divisible])
     single = np.flatnonzero(counts[codes] == 1)

@@ -22,7 +22,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, INSTRUMENTS, TIFF, extension_of, file_of
 from viewsmith.data.reading import FileContents, by_ending, deep, planes_of, reading, recognized
 from viewsmith.data.unread import command, named
-from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, size_of, square
+from viewsmith.modalities.images.channels import SMALLEST_SIDE, common_side, is_photograph, size_of, square
 from viewsmith.modalities.images.modality import Images
 
 #: Options of `load_dataset` of all readers of images.
@@ -363,6 +363,10 @@ def channels_joined(
     samples = {key: of for key, of in samples.items() if not any(files[i] in left_out for i in of.values())}
     used = [files[i] for of in samples.values() for i in of.values()]
     headers = dict(zip(used, read_each(used, image_file), strict=True))
+    own = [{headers[files[of[c]]].channels > 1 for of in samples.values()} for c in channels]
+    if colored := [c for c, of in zip(channels, own, strict=True) if of == {True} and {False} in own]:
+        say(f"{source_name}: {name_list(colored)} of {pattern} is a picture in color, and no channel: left out")
+        channels = [c for c in channels if c not in colored]
     joined = [_joined([headers[files[of[c]]] for c in channels], channels) for of in samples.values()]
     of, finest = next(iter(samples.values())), joined[0].sides
     if small := [f"{c} ({size_of(side)})" for c in channels if (side := headers[files[of[c]]].sides) != finest]:
@@ -443,6 +447,34 @@ def _enlarged(plane: ImageFile, times: int) -> ImageFile:
     )
 
 
+@dataclass(frozen=True)
+class _InColor:
+    """A gray image as one in color with equal channels, of which windows are read."""
+
+    image: Any
+
+    def __getitem__(self, key: tuple[Any, ...]) -> np.ndarray:
+        return np.repeat(np.asarray(self.image[key[:-1]])[..., None], 3, axis=-1)
+
+
+def _alike(files: Sequence[ImageFile]) -> list[ImageFile]:
+    """Files, of which gray photographs beside ones in color are as these."""
+    photographs = all(is_photograph((*file.sides, file.channels), file.dtype) for file in files)
+    if not photographs or {(file.axes, file.channels) for file in files} != {("YX", 1), ("YXS", 3)}:
+        return list(files)
+    return [file if file.channels == 3 else _in_color(file) for file in files]
+
+
+def _in_color(file: ImageFile) -> ImageFile:
+    return replace(
+        file,
+        shape=(*file.shape, 3),
+        axes="YXS",
+        pixels=lambda: _InColor(file.open_whole())[(slice(None),) * 3],
+        opened=lambda: _InColor(file.open()),
+    )
+
+
 def stack_of(
     files: Sequence[Path | ImageFile], request: DataOptions, side: int | None, *, any_size: bool = False
 ) -> Stack:
@@ -451,7 +483,7 @@ def stack_of(
     axes = request.axes or signal.get("axes")
     headers = list(read_each(files, lambda file: image_file(file) if isinstance(file, Path) else file))
     level = request.level if request.level is not None else signal.get("level", 0)
-    found = [file.with_axes(axes, alone=len(files) == 1).at_level(level) for file in headers]
+    found = _alike([file.with_axes(axes, alone=len(files) == 1).at_level(level) for file in headers])
     first = found[0]
     for file in found:
         if file.dtype.kind == "c":

@@ -1,5 +1,6 @@
 """Tables of labels: a row for each sample, for a part of its name such as the well, or for each object of a mask."""
 
+import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -147,6 +148,8 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
             return pd.read_parquet(file)
         if (ending := file.suffix.lower()) in (".json", ".jsonl", ".ndjson"):
             return pd.read_json(file, lines=ending != ".json", dtype=False, convert_dates=False)
+        if ending == ".txt" and (lines := _counted_lines(file)):
+            return pd.read_csv(io.StringIO("\n".join(lines)), sep=r"\s+")
         read: Any = partial(
             pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS
         )
@@ -160,6 +163,19 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
         text = read(dtype=str)
         codes = [name for name in table.select_dtypes("integer") if text[name].str.match(r"0\d").any()]
         return with_columns(table, {name: text[name] for name in codes})
+
+
+def _counted_lines(file: Path) -> list[str]:
+    """Lines of a text whose first one is the number of its rows, without that (CelebA); a header that does not name the
+    first column has ``file`` for it. Empty for other texts."""
+    with file.open("rb") as opened:
+        if not opened.readline(20).strip().isdigit():
+            return []
+    count, header, *rows = file.read_text("utf-8", "replace").strip().split("\n")
+    if int(count) != len(rows):
+        return []
+    lacks = len(rows[0].split()) == len(header.split()) + 1
+    return [f"file {header}" if lacks else header, *rows]
 
 
 _BASES = f"[{NUCLEOTIDES.letters}]"  # of barcodes, eight or more

@@ -61,8 +61,9 @@ def file_of(path: Path) -> tuple[Path, str]:
 
 def extension_of(path: Path) -> str:
     """The extension of a file; compressed files have two: reads.fa.gz, table.csv.zip; other archives, which hold
-    several files, one. Of FILE::TABLE that of the file."""
+    several files, one. Of FILE::TABLE that of the file, and of a part (a.tfrecord-00000-of-00004) that of all."""
     path = file_of(path)[0]
+    path = path.with_name(re.sub(r"(?<=\w)-\d{5}-of-\d{5}$", "", path.name)) if path.name else path
     both = "".join(path.suffixes[-2:])
     packed = path.suffix.lower() in PACKED and (path.suffix.lower() != ".zip" or both.lower() in TEXT_TABLES)
     return both if packed else path.suffix

@@ -33,7 +33,7 @@ class Format:
     package: str = ""  #: to install for that, beside what viewsmith needs
     suffix: str = ".npy"  #: of the written file
     options: str = ""  #: with which it is given to commands
-    of_folder: str = ""  #: these for all files of a folder, which the code takes as ``{path}``, too; empty: it does not
+    of_folder: str | None = None  #: these for all files of a folder, if the code takes it as ``{path}``, too
 
 
 @functools.cache
@@ -228,19 +228,26 @@ def beside_images(folder: Path) -> str:
     return ""
 
 
+LOOKED_AT = 16  # photographs of a folder, for temperatures
+
+
 def of_temperatures(files: Sequence[Path], folder: Path) -> str:
-    """What is said of photographs if the first one is a picture in false colors beside the temperatures that a camera
+    """What is said of photographs if one of some is a picture in false colors beside the temperatures that a camera
     has measured, with the line that converts these; else empty."""
-    first = files[0]
-    if first.suffix.lower() not in (".jpg", ".jpeg") or not first.is_file():
+    photographs = [file for file in files if file.suffix.lower() in (".jpg", ".jpeg")]
+    some = photographs[:: max(1, len(photographs) // LOOKED_AT)]
+    hidden = [file.name for file in some if file.is_file() and _of_flir(file)]
+    if not hidden:
         return ""
-    with first.open("rb") as file:
-        if b"FLIR\0" not in file.read(2**16):
-            return ""
     return (
-        f"{folder}: {first.name} has temperatures of a FLIR camera, and its picture in false colors is read; to read "
-        f"temperatures: {command(folder, named('temperatures'))}"
+        f"{folder}: {name_list(hidden, 2)} {'has' if len(hidden) == 1 else 'have'} temperatures of a FLIR camera, and "
+        f"pictures in false colors are read; to read temperatures: {command(folder, named('temperatures'))}"
     )
+
+
+def _of_flir(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return b"FLIR\0" in opened.read(2**16)
 
 
 def _is_dicom(path: Path) -> bool:
@@ -426,8 +433,11 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
         form = _by_content(first, suffix) or formats()[suffix]
-        if count > 1 and form.of_folder:
+        if count > 1 and form.of_folder is not None:
             of_all = replace(form, code=form.code.replace("{suffix}", suffix), options=form.of_folder)
             raise InputError(f"{folder} has {count:,} files {suffix}, each {form.what}: {command(folder, of_all)}")
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
         raise InputError(rest + sentence(first, form))
+    for suffix, files in sorted(found.items(), key=lambda each: -len(each[1])):
+        if text := advice(suffix, files[0]):
+            raise InputError(f"{folder} has {pluralize(len(files), f'file {suffix}', f'files {suffix}')}: {text}")

@@ -16,23 +16,15 @@ from viewsmith.data.hdf5 import Archive, has_arrays
 from viewsmith.data.image_files import ImageFile
 from viewsmith.data.matlab import arrays_of, channels_of
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers import scenes
 from viewsmith.data.readers.array_recordings import OF_RECORDINGS, RATES, has_time, rate_of, rates_of, recordings_of
-from viewsmith.data.readers.scenes import (
-    OF_SCENES,
-    OF_TILES,
-    check_not_scene,
-    is_scene,
-    read_tiles,
-    scene_among,
-    scene_of,
-    unfolded,
-)
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.readers.spectra import AXIS_ARRAY, spectra_of_arrays
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recording_files import stay_on_disk
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.data.tiles import read_file
+from viewsmith.data.unread import command, named
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
@@ -57,12 +49,12 @@ _SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 def npy_scene(path: Path) -> ImageFile:
     """An array of a .npy file, mapped, as an image."""
     with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
-        return scene_of(path, np.load(path, mmap_mode="r", allow_pickle=False))
+        return scenes.scene_of(path, np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def mat_scene(path: Path) -> ImageFile:
     """``X``, or the largest array of numbers, of a .mat file as an image."""
-    return scene_among(path, arrays_of(path, ["y", *OTHERS["y"]])[0])
+    return scenes.scene_among(path, arrays_of(path, ["y", *OTHERS["y"]])[0])
 
 
 def npz_scene(path: Path) -> ImageFile:
@@ -82,7 +74,7 @@ def hdf5_scene(path: Path) -> ImageFile:
 
 
 def _archive_scene(path: Path, archive: Any) -> ImageFile:
-    return scene_among(path, {name: _load(path, archive, name) for name in archive.files})
+    return scenes.scene_among(path, {name: _load(path, archive, name) for name in archive.files})
 
 
 @reader(
@@ -90,7 +82,7 @@ def _archive_scene(path: Path, archive: Any) -> ImageFile:
     ".npy",
     help="an array, numbers (n, ...) or text of DNA (n,); images with --axes or --tile, recordings with --length",
     noun="an .npy file",
-    options=tuple(dict.fromkeys((*OF_RECORDINGS, *OF_SCENES))),
+    options=tuple(dict.fromkeys((*OF_RECORDINGS, *scenes.OF_SCENES))),
     header=npy_scene,
     example="x.npy",
 )
@@ -101,12 +93,12 @@ def read_npy(path: Path, request: DataOptions) -> FileContents:
         with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
             x = np.load(path, mmap_mode="r" if stay_on_disk([path], request) else None, allow_pickle=False)
         return samples_of(recordings_of(x, path.stem, None, None, str(path)), request, str(path))
-    if is_scene(request) or request.channels:
+    if scenes.is_scene(request) or request.channels:
         return read_file(path, request)
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         mapped = map_array(path, 0, request)
         rows = np.load(file, allow_pickle=False) if mapped is None else mapped
-    check_not_scene(path, rows.shape, rows.dtype, {}, request)
+    scenes.check_not_scene(path, rows.shape, rows.dtype, {}, request)
     return FileContents(_letters(rows, str(path), request))
 
 
@@ -115,13 +107,13 @@ def read_npy(path: Path, request: DataOptions) -> FileContents:
     ".npz",
     help="arrays X_train and X_test with y_train and y_test, or X with y; also as keras, MedMNIST and scipy name them",
     noun="an .npz file",
-    options=(*OF_RECORDINGS, *OF_TILES),
+    options=(*OF_RECORDINGS, *scenes.OF_TILES),
     header=npz_scene,
     example="x.npz --modality series",
 )
 def read_npz(path: Path, request: DataOptions) -> FileContents:
     """``X_train`` and ``X_test``, or ``X``, numbers or strings of DNA; labels and ``feature_names``, if present."""
-    if (tiles := read_tiles(path, request)) is not None:
+    if (tiles := scenes.read_tiles(path, request)) is not None:
         return tiles
     # The file is opened here because numpy does not close a damaged file.
     with _open(path, b"PK", "an .npz archive") as file:
@@ -144,7 +136,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
     noun="an HDF5 file",
     extra="omics",
     recognizes=has_arrays,
-    options=(*OF_RECORDINGS, *OF_TILES),
+    options=(*OF_RECORDINGS, *scenes.OF_TILES),
     header=hdf5_scene,
     example="images.h5",
 )
@@ -153,7 +145,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
     require("h5py", "omics", "reading .h5 files")
     import h5py
 
-    if (tiles := read_tiles(path, request)) is not None:
+    if (tiles := scenes.read_tiles(path, request)) is not None:
         return tiles
 
     with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
@@ -224,10 +216,10 @@ def _header(path: Path, archive: Any, name: str) -> tuple[tuple[int, ...], np.dt
 
 
 def _check_not_scene(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> None:
-    """`check_not_scene` of ``X`` of an archive, beside its arrays of two axes."""
+    """`scenes.check_not_scene` of ``X`` of an archive, beside its arrays of two axes."""
     if "X" in keys and len((header := _header(path, archive, keys["X"]))[0]) == 3:
         maps = [name for name in archive.files if _header(path, archive, name)[0] == header[0][:2]]
-        check_not_scene(path, *header, {name: _load(path, archive, name) for name in maps}, request)
+        scenes.check_not_scene(path, *header, {name: _load(path, archive, name) for name in maps}, request)
 
 
 def _recordings_of(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
@@ -269,10 +261,12 @@ def _grouped(
 def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
     """What is read of the arrays of an archive, of .npz or HDF5, of which `keys` has the names by ours."""
     if request.channels and request.or_fitted("modality") != "spectra":
-        raise InputError(
-            f"{path} is read as samples, on which channels={one_line(','.join(request.channels), 60)} has no effect: "
-            "give --modality series for recordings, or leave channels out"
-        )
+        given = ",".join(request.channels)
+        images = path.suffix == ".npz" and any(_axes(path, archive, name) == 4 for name in archive.files)
+        way = "give --modality series for recordings, or leave channels out"
+        if images and given.replace(",", "").isdecimal():
+            way = command(path, named("channels"), key=given)
+        raise InputError(f"{path} is read as samples, on which channels={one_line(given, 60)} has no effect: {way}")
     for label, rows in _LABELS_OF.items():
         if label in keys and rows not in keys:
             raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")
@@ -516,18 +510,18 @@ def read_builtin(name: str, request: DataOptions) -> FileContents:
     ".mat",
     help="arrays of MATLAB: X with y, or the largest one; with --modality series or --length recordings",
     noun="a .mat file",
-    options=tuple(dict.fromkeys((*OPTIONS[:-1], *OF_SCENES))),
+    options=tuple(dict.fromkeys((*OPTIONS[:-1], *scenes.OF_SCENES))),
     header=mat_scene,
     example="emg.mat --length 2s --rate 1000",
 )
 def read_mat(path: Path, request: DataOptions) -> FileContents:
     """The arrays that `read_npz` takes, or the largest one of numbers; a cell array of recordings (channels, time)."""
-    if is_scene(request) and not has_time(request):
+    if scenes.is_scene(request) and not has_time(request):
         request.check_no_table_options(str(path), "labels are the array y")
         return read_file(path, request)
     arrays, numbers, cells = arrays_of(path, ["y", *OTHERS["y"]])
-    if (cube := unfolded(numbers)) is not None and not has_time(request):
-        check_not_scene(path, cube.shape, cube.dtype, numbers, request, unfolded=True)
+    if (cube := scenes.unfolded(numbers)) is not None and not has_time(request):
+        scenes.check_not_scene(path, cube.shape, cube.dtype, numbers, request, unfolded=True)
     keys = names_of_arrays(path, list(arrays), request)
     of_spectra = request.or_fitted("modality") == "spectra"
     if of_spectra and "y" in keys and min(arrays[keys["y"]].shape, default=0) > 1:  # spectra over x
@@ -563,7 +557,7 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     if not of_time:
         if rate is None:
             x = x.reshape(len(x), -1) if x.ndim == 3 and x.shape[1] == 1 else x  # rows of structs
-            check_not_scene(path, x.shape, x.dtype, numbers, request)
+            scenes.check_not_scene(path, x.shape, x.dtype, numbers, request)
             if may_be and x.ndim == 2 and min(x.shape) == 1 and x.size >= LONG:
                 warn(
                     f"{path}: {name} has {x.size:,} numbers, each taken as a row or feature: --modality series "

@@ -130,6 +130,10 @@ PART = re.compile(r"(.+[_ -])(train|test|val|valid)(?:ing|idation)?([_ -].*)?") 
 _LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*.png, or FOLDER/*.png"
 
 
+#: The name of groups that are folders of images, and folders of persons.
+OF_FOLDERS = "folder"
+_PERSON = re.compile(r"(?i)(patient|pat|subject|subj?|person|participant|case|donor|animal|mouse)[\W_]*\w*\d+")
+
 #: Small copies that ImageXpress writes beside its images.
 _THUMBNAIL = re.compile(r"_thumb[0-9A-Fa-f]{8}-[0-9A-Fa-f-]{27}\.")
 
@@ -229,7 +233,7 @@ def _contents(
             _check_masks(path, labels)
         if len(files) == 1:
             check_several(path, stack_of(files, request, size))
-    wanted = request.or_fitted("label") or request.or_fitted("groups")
+    wanted = request.or_fitted("label") or request.or_fitted("groups") not in (None, OF_FOLDERS)
     of_channels = [file.path.name for file in files] if pattern else []
     table = table_of_names(names, request, path, of_channels) if wanted else None
     y, groups = _labels(path, labels, request, table)
@@ -324,9 +328,18 @@ def _listed(table: Path) -> list[Path]:
 def _labels(
     path: Path, of_folders: list[str], request: DataOptions, table: Any
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Labels and groups of files: columns of a table of their names, if they are named; else the names of folders."""
+    """Labels and groups of files: columns of a table of their names, if they are named; else the names of folders, as
+    labels, or as groups by the name `OF_FOLDERS`."""
     y = np.array(of_folders, dtype=np.str_) if of_folders else None
     replace(request, label=None).check_no_table_options(str(path))
+    if (
+        y is not None
+        and request.or_fitted("groups") == OF_FOLDERS
+        and OF_FOLDERS not in (() if table is None else table)
+    ):
+        return (column_of(table, "label", request, str(path)) if request.or_fitted("label") else None), y
+    if y is not None and request.schema is request.groups is None and all(map(_PERSON.fullmatch, of_folders)):
+        say(f"{path}: folders such as {of_folders[0]} are labels; if they are of persons: --groups {OF_FOLDERS}")
     if table is None and request.masks is not None:  # it may be one of the objects
         return y, None
     own = request.few_labels and request.or_fitted("label") == "y"
