@@ -136,7 +136,7 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
     """A table of labels, in this encoding if it is not UTF-8."""
     import pandas as pd
 
-    from viewsmith.modalities.frames import with_columns
+    from viewsmith.modalities.frames import of_json, with_columns
 
     if file.is_dir():
         raise InputError(f"labels={file} is a folder, which only recordings have, one file for each: give a table")
@@ -147,7 +147,7 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
         if file.suffix.lower() == ".parquet":
             return pd.read_parquet(file)
         if (ending := file.suffix.lower()) in (".json", ".jsonl", ".ndjson"):
-            return pd.read_json(file, lines=ending != ".json", dtype=False, convert_dates=False)
+            return of_json(file, ending != ".json")
         if ending == ".txt" and (lines := _counted_lines(file)):
             return pd.read_csv(io.StringIO("\n".join(lines)), sep=r"\s+")
         read: Any = partial(

@@ -2,7 +2,9 @@
 
 import importlib.util
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,13 @@ def without_columns(frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
     for name in names:
         del found[name]
     return found
+
+
+def of_json(path: Path, lines: bool) -> pd.DataFrame:
+    """The objects of a file of JSON, whose values stay as they are; a list, or one in each line."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The 'convert_dates' keyword")  # pandas 3.1 makes no dates without types
+        return pd.read_json(path, lines=lines, dtype=False, convert_dates=False)
 
 
 def by_value(cells: pd.Series, function: Callable[[pd.Series], Any]) -> pd.Series:

@@ -215,7 +215,7 @@ def read_json_lines(path: Path, request: DataOptions) -> FileContents:
         if found is not None:
             frame = pd.DataFrame(_records(found, path))
         else:
-            frame = pd.read_json(path, lines=True, convert_dates=False, dtype=False)
+            frame = frames.of_json(path, True)
     frame, left = _unfolded(frame, path), {*request.drop}
     listed = [
         str(name) for name in frame.columns if frame[name].map(lambda value: isinstance(value, list | dict)).any()
