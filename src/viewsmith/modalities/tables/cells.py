@@ -121,8 +121,9 @@ def _read_time(cell: str, form: Form) -> tuple[float, str] | None:
 def _read_angle(cell: str, form: Form) -> tuple[float, str] | None:
     """Degrees of an angle, such as a latitude; south and west are negative."""
     found = _ANGLE.fullmatch(cell)
-    exact = found is not None and (found["mark"] or (found["side"] and {*found["d"]} & {".", ","}))  # 3W is a name
-    if not exact or (found["side"] and found["sign"]):
+    if found is None or not (found["mark"] or (found["side"] and {*found["d"]} & {".", ","})):  # 3W is a name
+        return None
+    if found["side"] and found["sign"]:
         return None
     d, m, s = (float((found[key] or "0").replace(",", ".")) for key in "dms")
     down = found["side"] in ("S", "W") or found["sign"] in ("-", "−")
