@@ -110,6 +110,8 @@ def test_names_that_look_like_huge_numbers_are_text(tmp_path, name):
     for place in (0, 30):
         frame.assign(name=[*names[:place], name, *names[place + 1 :]]).to_csv(tmp_path / "t.csv", index=False)
         assert load_dataset(tmp_path / "t.csv").x.shape == (60, 2)
+    frame.rename(columns={"a": name}).to_csv(tmp_path / "h.csv", index=False)
+    assert load_dataset(tmp_path / "h.csv").feature_names == [name, "b"]
     data = load_dataset(tmp_path / "t.csv")
     frame.assign(name=name).to_csv(tmp_path / "t.csv", index=False)
     assert load_dataset(tmp_path / "t.csv", schema=data.schema, table=data.x.table).x.shape == (60, 2)

@@ -136,7 +136,9 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
 
 
 SAMPLE = 1000  # lines in which codes are looked for
-_CODE = re.compile(r"(?<![\w.+-])0\d|\d[eE][+-]?\d{5}")
+_HASH = re.compile(r"\d[eE][+-]?\d{5}")
+_CODE = re.compile(rf"(?<![\w.+-])0\d|{_HASH.pattern}")
+TOP = 20  # lines, among which the header is
 
 
 def text_columns(
@@ -306,7 +308,12 @@ def _frame(
     options = {} if decoded is None else {"encoding": decoded[1]}
     n_lines = refuse_encoding(path) if text is None else text.count("\n") + 1
 
+    # A header line is text; pandas takes its fields for numbers, and may not survive that (`frames.HUGE`).
+    hashes = any(map(_HASH.search, itertools.islice(_lines(path, text), TOP)))
+
     def read(**options: Any) -> pd.DataFrame:
+        if hashes and options.get("nrows", TOP) <= 2:
+            options = {"dtype": str} | options
         return pd.read_csv(_unzipped(path) if text is None else io.StringIO(text), **options)
 
     points, rate = None, None
