@@ -93,6 +93,16 @@ def test_a_file_of_each_recording(songs, program, place, capsys):
     assert load_dataset(songs, length="0.5s").y is None
 
 
+def test_several_labels_of_each_event_have_no_names(songs):
+    """As of respiratory sounds: begin, end, crackles, wheezes."""
+    for name, events in EVENTS.items():
+        lines = [f"{a}\t{b}\t{int(text == 'x')}\t1\n" for a, b, text in events]
+        (songs / f"{name}.txt").write_text("".join(lines))
+    data = load_dataset(songs, length="0.5s", label="annotations")
+    assert data.y.tolist() == [{"x": "1 1", "y": "0 1"}.get(each, each) for each in EXPECTED]
+    assert set(load_dataset(songs, length="0.5s", label="3").y) == {"1", "none"}
+
+
 def test_annotations_of_elan_refer_to_others(songs):
     for name, events in EVENTS.items():
         elan(songs / f"{name}.wav", events)

@@ -20,6 +20,23 @@ def labels(tmp_path, names, **columns):
     return table_of_names(names, DataOptions(labels=file, label="y"), None).y.tolist()
 
 
+def test_a_table_whose_first_line_has_values(tmp_path, capsys):
+    """As the REFERENCE.csv of PhysioNet, or numbers of patients, with which names begin."""
+    names = [f"a{i:04d}.wav" for i in range(9)]
+    (file := tmp_path / "labels.csv").write_text("".join(f"{name[:5]},{(-1) ** i}\n" for i, name in enumerate(names)))
+
+    def of(known, label):
+        return table_of_names(known, DataOptions(labels=file, label=label), None)[label].tolist()
+
+    assert of(names, "1") == [1, -1] * 4 + [1]
+    assert "the first line has values, as the others: columns are named 0 to 1" in capsys.readouterr().err
+    file.write_text("".join(f"{101 + i},{'COPD' if i % 2 else 'healthy'}\n" for i in range(8)))
+    assert (
+        of([f"{101 + i // 2}_1b{i % 2}_Al.wav" for i in range(16)], "1") == ["healthy", "healthy", "COPD", "COPD"] * 4
+    )
+    assert "labels by 0, with which names begin: 8 rows for 16 samples" in capsys.readouterr().err
+
+
 def test_names_with_other_folders_and_endings(tmp_path):
     names = ["a/x1.tif", "b/x2.tif", "x3.tif"]
     for given in (names, ["x1.tif", "x2.tif", "x3.tif"], ["x1", "x2", "x3"], ["/d/x1.png", "C:\\d\\x2.png", "x3.png"]):

@@ -388,6 +388,29 @@ def test_a_table_of_proteins_of_maxquant(tmp_path, monkeypatch):
     assert len(load_dataset(tmp_path / "proteinGroups.txt", columns={"Peptide counts (all)": "drop"}).x) == 30
 
 
+@pytest.mark.parametrize(
+    ("file", "head", "tail"),
+    [
+        ("{}.txt", "", "__no_feature\t9\n__ambiguous\t9\n"),
+        ("{}ReadsPerGene.out.tab", "N_unmapped\t9\nN_noFeature\t9\n", ""),
+        ("{}/abundance.tsv", "target_id\tlength\teff_length\test_counts\ttpm\n", ""),
+        ("{}.genes.results", "gene_id\ttranscript_id(s)\tlength\teffective_length\texpected_count\tTPM\n", ""),
+    ],
+)
+def test_counts_of_a_sample_in_each_file(tmp_path, monkeypatch, file, head, tail):
+    x = rng.poisson(20, (5, 30))
+    for name, row in zip("abcde", x, strict=True):
+        (path := tmp_path / "counts" / file.format(name)).parent.mkdir(parents=True, exist_ok=True)
+        skipped = {"t": "1\t1\t", "g": "x\t1\t1\t"}.get(head[:1], "")
+        path.write_text(head + "".join(f"g{i}\t{skipped}{v}\n" for i, v in enumerate(row)) + tail)
+    said = refusal(load_dataset, tmp_path / "counts")
+    assert "has counts of genes, a file for each of 5 samples" in said and "recording" not in said
+    monkeypatch.chdir(tmp_path)
+    exec(advised(said)[1], {})
+    found = pd.read_csv(tmp_path / "counts_counts.csv", index_col="sample")
+    assert [name[0] for name in found.index] == [*"abcde"] and found.to_numpy().tolist() == x.tolist()
+
+
 @pytest.mark.parametrize("dot", [" ", "."])
 def test_reporter_ions_of_maxquant_are_samples(tmp_path, monkeypatch, dot):
     """Of each experiment, without totals; R writes dots for blanks."""

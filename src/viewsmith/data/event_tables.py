@@ -66,10 +66,24 @@ def events_in(file: Path) -> Any:
         if file.suffix.lower() == ".txt":
             lines = [line.rstrip("\r\n").split("\t") for line in _text(file).splitlines() if line.strip()]
             lines = [line for line in lines if line[0] != "\\"]  # the frequencies of the label above
-            if lines and all(len(line) in (2, 3) and _is_number(line[0]) and _is_number(line[1]) for line in lines):
-                rows = [(float(line[0]), float(line[1]), "".join(line[2:])) for line in lines]
-                return pd.DataFrame(rows, columns=["begin", "end", ANNOTATIONS])
+            if (found := _without_names(lines)) is not None:
+                return found
         return read_table(file)
+
+
+def _without_names(lines: Sequence[Sequence[str]]) -> Any:
+    """Begin, end and annotations of lines that name no columns, of Audacity or with several labels each, whose columns
+    are 2, 3, ...; None for others."""
+    import pandas as pd
+
+    width = max(map(len, lines), default=0)
+    if width < 2 or not all(len(line) >= 2 and _is_number(line[0]) and _is_number(line[1]) for line in lines):
+        return None
+    times = [(float(line[0]), float(line[1])) for line in lines]
+    if width > 3 and not all(len(line) == width and a <= b for line, (a, b) in zip(lines, times, strict=True)):
+        return None
+    found = pd.DataFrame(times, columns=["begin", "end"]).assign(**{ANNOTATIONS: [" ".join(v[2:]) for v in lines]})
+    return found.assign(**{str(i): [line[i] for line in lines] for i in range(2, width)}) if width > 3 else found
 
 
 def _text(file: Path) -> str:
@@ -146,6 +160,8 @@ def _events(table: Any, label: str, file: Path) -> tuple[np.ndarray, np.ndarray,
         column = next((c for c in table.columns if plain(c) in ("annotation", "species", "label", "name")), label)
     if "tier" in table.columns and label in set(table["tier"]):
         table, column = table[table["tier"] == label], ANNOTATIONS
+    if column not in table.columns and "2" in table.columns:  # of a file that names no columns
+        return None
     if column not in table.columns:
         hint = suggest(label, [str(c) for c in table.columns], "its columns are")
         raise InputError(f"{file} has no column {one_line(label, 60)!r}, given as label; {hint}")

@@ -21,9 +21,9 @@ def has_header(lines: pd.DataFrame) -> bool:
     It has values if it has numbers in every column in which the other lines have numbers, at least two, which are not
     in order, as wavelengths or times are, nor all different and far from those below them; or if another line has one
     of its texts, as classes do. Of up to four numbers the order tells nothing where they are near those below them. A
-    single column has values if all are numbers. Of up to three columns of texts and one of a few numbers or words, as
-    names and sequences with their class, the first line has values if its class is one of these, and its texts are not
-    shorter than all others.
+    single column has values if all are numbers. Of up to three columns of texts or numbers and one of a few numbers or
+    words, as names and sequences with their class, the first line has values if its class is one of these, and its
+    texts are not shorter than all others.
     """
     first, rest = lines.iloc[0], lines.iloc[1:]
     if 2 <= lines.shape[1] <= 4 and len(rest) >= 6 and numbers_of(first).notna().sum() < 2:
@@ -31,7 +31,7 @@ def has_header(lines: pd.DataFrame) -> bool:
             texts = [name for name in lines.columns if name != kind]
             few = first[kind] in set(rest[kind]) - {""} and rest[kind].nunique() <= len(rest) / 2
             long = all(rest[text].str.len().min() <= len(first[text]) for text in texts)
-            if few and long and all(numbers_of(lines[text]).isna().all() for text in texts):
+            if few and long and all(numbers_of(lines[text]).isna().nunique() == 1 for text in texts):
                 return False
     if lines.shape[1] == 1 or numbers_of(first).notna().sum() < 2:
         return bool(lines.shape[1] > 1 or numbers_of(lines[0]).isna().any())

@@ -136,6 +136,7 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
     """A table of labels, in this encoding if it is not UTF-8."""
     import pandas as pd
 
+    from viewsmith.data.headers import LOOKED_AT, has_header
     from viewsmith.modalities.frames import of_json, with_columns
 
     if file.is_dir():
@@ -154,12 +155,17 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
             pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS
         )
         try:
-            table = read()
+            first = read(header=None, nrows=LOOKED_AT, dtype=str)
         except UnicodeDecodeError as error:
             if encoding is None:
                 raise InputError(f"{file} is not UTF-8: give its encoding (--encoding latin-1)") from error
             read = partial(read, encoding=encoding)
-            table = read()
+            first = read(header=None, nrows=LOOKED_AT, dtype=str)
+        if len(first) > 1 and not has_header(first.fillna("")):
+            names = list(map(str, range(first.shape[1])))
+            say(f"{file}: the first line has values, as the others: columns are named {names[0]} to {names[-1]}")
+            read = partial(read, header=None, names=names)
+        table = read()
         text = read(dtype=str)
         codes = [name for name in table.select_dtypes("integer") if text[name].str.match(r"0\d").any()]
         return with_columns(table, {name: text[name] for name in codes})
@@ -299,6 +305,13 @@ def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray |
                 f"{pluralize(len(set(rows)), 'row')} for {pluralize(len(names), 'sample')}"
             )
             return np.array(rows, np.int64)
+    begins = [re.split(r"[^0-9A-Za-z]+", re.split(r"[/\\]", name)[-1])[0].lstrip("0") for name in names]
+    for column in [c for c in table.columns if table[c].dtype.kind in "iu" and table[c].is_unique]:
+        place = {str(number): i for i, number in enumerate(table[column])}
+        if all(begin in place for begin in begins):
+            said = f"with which names begin: {pluralize(len(set(begins)), 'row')} for {pluralize(len(names), 'sample')}"
+            say(f"{file}: labels by {one_line(column, 40)}, {said}")
+            return np.array([place[begin] for begin in begins], np.int64)
     return None
 
 

@@ -9,7 +9,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -364,6 +364,32 @@ def _refuse_documents(folder: Path, files: list[Path]) -> None:
     raise InputError(f"{folder} has {len(files):,} texts, whose words can be counted: {line}")
 
 
+# How files of the counts of a sample are told (HTSeq, STAR, kallisto, RSEM), and how their column is read.
+_COUNTS = {
+    rb"(?s).*\n__no_feature\t\d": ", header=None).iloc[:, 0]",
+    rb"N_unmapped\t\d": ", header=None).iloc[:, 0]",
+    rb"target_id\tlength\teff_length\test_counts\t": ").est_counts",
+    rb"(gene|transcript)_id\t\S+\tlength\teffective_length\texpected_count\t": ").expected_count",
+}
+
+
+def _refuse_counts(folder: Path, found: Mapping[str, list[Path]]) -> None:
+    """Raise InputError for a folder of counts of genes, a file for each sample, with the line that joins them."""
+    for suffix, files in found.items():
+        if len(files) < 2 or suffix in formats():
+            continue
+        try:
+            with open_packed(files[0]) as file:
+                content = file.read(MOST_OF_COUNTS)
+        except Exception:  # damaged, of any library that unpacks
+            continue
+        if kind := next((kind for start, kind in _COUNTS.items() if re.match(start, content)), ""):
+            form = named("gene-counts", kind)
+            line = command(folder, replace(form, code=form.code.replace("{suffix}", suffix)))
+            raise InputError(f"{folder} has {form.what}, a file for each of {len(files):,} samples: {line}")
+
+
+MOST_OF_COUNTS = 2**24  # bytes: those of HTSeq end with what tells them
 MOST_FILES = 100_000  # that are looked at in a folder
 
 
@@ -418,6 +444,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             f"{name_list(stems, 3)}"
         )
     _refuse_documents(folder, found.get(".txt", []))
+    _refuse_counts(folder, found)
     told = {end: files for end in (".xml", ".bin") if (files := found.get(end)) and _by_content(files[0], end)}
     for wanted in ([ending for ending in read if ending not in TEXT_TABLES], formats(), TEXT_TABLES):
         ours = {*wanted, *told} if wanted is formats() else wanted

@@ -146,7 +146,7 @@ def _refuse_other(path: Path, files: list[Path]) -> None:
     try:
         refuse_folder(path, by_ending())
     except InputError as error:
-        if " texts, whose words" in str(error):
+        if " texts, whose words" in str(error) or ", a file for each of " in str(error):
             raise
         raise InputError(
             f"{error}; if each is a recording, a row for each moment: --modality series; a spectrum: --modality "
