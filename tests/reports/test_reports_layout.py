@@ -79,3 +79,18 @@ def test_bad_input_is_named(x: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
         two_dimensional_map(x)
     assert "max_rows is 0" in refusal(two_dimensional_map, np.zeros((3, 3)), max_rows=0)
+
+
+def test_wide_rows_have_the_principal_coordinates_of_scikit_learn(monkeypatch) -> None:
+    """By products of rows, in blocks of columns; the map of the two is the same but for signs."""
+    from sklearn.decomposition import PCA
+
+    from viewsmith.reports import figure
+
+    x = blobs(60, 300)[0].astype(np.float32)
+    monkeypatch.setattr(figure, "_COLUMNS", 128)
+    mean = x.mean(axis=0, dtype=np.float64)
+    found = figure._principal(x, mean, 2.0, 50, 0)
+    expected = PCA(50).fit_transform((x - mean) / 2)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-6)
+    assert figure._principal(x[:, :40], mean[:40], 1.0, 50, 0).shape == (60, 40)

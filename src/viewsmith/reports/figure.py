@@ -233,29 +233,50 @@ def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = MOST_RO
     if max_rows < 1:
         raise InputError(f"max_rows is {max_rows}; give at least 1")
     index = sample_of_rows(len(x), max_rows, seed)
-    rows = x[index].reshape(len(index), -1).astype(np.float64)
+    rows = x[index].reshape(len(index), -1)
     if not np.isfinite(rows).all():
         raise InputError("the map was given values that are not finite; remove or impute them first")
-    return _padded(rows) if rows.shape[1] <= 2 else _layout(rows, seed), index
+    return _padded(rows.astype(np.float64)) if rows.shape[1] <= 2 else _layout(rows, seed), index
+
+
+_STEPS = 500  # of t-SNE: 1,000 take twice as long, and keep as many neighbors but for .001 of them
+_COLUMNS = 2048  # that are in memory in float64
 
 
 def _layout(rows: np.ndarray, seed: int) -> np.ndarray:
-    from sklearn.decomposition import PCA
-
-    rows = rows - rows.mean(axis=0)
-    scale = np.abs(rows).max()
+    mean = rows.mean(axis=0, dtype=np.float64)
+    scale = max(float(np.abs(part).max()) for part in _centered(rows, mean))
     # Collapsed features must not raise an error: the initialization of t-SNE would divide by their spread of zero.
     if scale < 1e-12:
         return np.zeros((len(rows), 2))
-    width = _PCA_WIDTH if len(rows) >= _TSNE_ROWS else 2
-    narrow = PCA(n_components=min(width, *rows.shape), random_state=seed).fit_transform(rows / scale)
+    narrow = _principal(rows, mean, scale, _PCA_WIDTH if len(rows) >= _TSNE_ROWS else 2, seed)
     if len(rows) < _TSNE_ROWS:
         return _padded(narrow * scale)
 
     from sklearn.manifold import TSNE
 
-    tsne = TSNE(init="pca", perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed)
+    tsne = TSNE(init="pca", perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed, max_iter=_STEPS)
     return np.asarray(tsne.fit_transform(narrow), dtype=np.float64)
+
+
+def _centered(rows: np.ndarray, mean: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows less their mean, in blocks of columns, float64."""
+    for start in range(0, rows.shape[1], _COLUMNS):
+        part = slice(start, start + _COLUMNS)
+        yield rows[:, part] - mean[part]
+
+
+def _principal(rows: np.ndarray, mean: np.ndarray, scale: float, width: int, seed: int) -> np.ndarray:
+    """Principal coordinates of rows, at most `width`; of wide ones by the products of rows, which need less memory."""
+    width = min(width, *rows.shape)
+    if rows.shape[1] <= max(len(rows), _COLUMNS):
+        from sklearn.decomposition import PCA
+
+        return np.asarray(PCA(n_components=width, random_state=seed).fit_transform((rows - mean) / scale))
+    products = sum(part @ part.T for part in _centered(rows, mean)) / scale**2
+    values, vectors = np.linalg.eigh(products)
+    found = vectors[:, ::-1][:, :width] * np.sqrt(values[::-1][:width].clip(0))
+    return found * np.sign(found[np.abs(found).argmax(axis=0), np.arange(width)])
 
 
 def _padded(rows: np.ndarray) -> np.ndarray:
