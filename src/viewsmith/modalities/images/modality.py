@@ -268,8 +268,8 @@ class Images(Modality):
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if x.ndim > 2:
             others = (
-                "; recordings (n, channels, time) need modality='series' (--modality series), one scene in a file, of "
-                "shape (rows, columns, bands), the side of its tiles, tile=16 (--tile 16)"
+                "; one scene in a file, of shape (rows, columns, bands), needs the side of its tiles, tile=16 (--tile 16), "
+                "and recordings (n, channels, time) need modality='series' (--modality series)"
             ) * (x.ndim == 3)
             raise InputError(
                 f"{source_name}: {x.dtype} of shape {x.shape}; expected images, {EXPECTED}, or vectors (n, d); "
