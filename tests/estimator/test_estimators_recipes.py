@@ -182,6 +182,8 @@ def test_batches_of_large_images_have_the_memory_of_others(shape, batch):
     adapted = Contrastive()._adapt(Contrastive(), modality_of("images"), x, {})
     assert adapted.batch_size == batch
     assert Contrastive()._adapt(Contrastive(batch_size=100), modality_of("images"), x, {}).batch_size == 100
+    for kind in (PiNDA, DiffAug, GenView, MetAug, CRLTAC):
+        assert kind()._adapt(kind(), modality_of("images"), x, {}).batch_size == batch
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_the_published_form_of_images_trains_on_small_ones_without_changing_colo
 
 
 def test_a_memory_bank_gives_the_published_number_of_negatives():
-    options = MetAug(memory="bank")
+    options = MetAug(batch_size=256, memory="bank")
     found = [resolved_features(options, options, SimpleNamespace(rows=range(n))).negatives for n in (60, 4000, 60_000)]
     assert found == [60, 4000, 4096]
 

@@ -229,8 +229,9 @@ class Training(Part):
 
     epochs: Count | Auto = "auto"
     """"auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU)."""
-    batch_size: BatchSize = 256
-    """Rows in a training step, at least 2: the other rows of a batch are the negatives."""
+    batch_size: BatchSize | Auto = "auto"
+    """Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 256; of images above
+    128 x 128 pixels as many as take the memory of 256 of that size, at least 32."""
     optimizer: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
     """lars scales the learning rate of each layer, for large batches."""
     learning_rate: Positive | Auto = "auto"

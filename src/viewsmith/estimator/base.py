@@ -166,7 +166,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             for entry in resolve.view_entries(options.view_maker, modality):
                 if adapt := entry.tag("adapt"):
                     options = adapt(options, modality, rows.shape[1:])
-        return options
+        return resolve.with_batch_size(options, modality, rows.shape[1:])
 
     def _skip(self, given: Any, options: Any, data: TrainingData) -> dict[str, Any]:
         """Options of the encoder for columns that are not learned, if the user's do not say."""

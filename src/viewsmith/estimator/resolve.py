@@ -69,6 +69,12 @@ def check_objects(given: Mapping[str, Any]) -> None:
             raise InputError(f"{name} is {kind} {named}, expected a name or an object: a {expected}, see extending.md")
 
 
+def with_batch_size(options: Any, modality: Modality, row_shape: Sequence[int]) -> Any:
+    """Options whose batch size, if it is "auto", is that of samples of this shape."""
+    size = modality.batch_size(row_shape)
+    return dataclasses.replace(options, batch_size=size) if options.batch_size == "auto" else options
+
+
 def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
     """Epochs that take about `steps` steps."""
     return math.ceil(steps / max(1, n_rows // min(batch_size, n_rows)))
@@ -132,9 +138,9 @@ def resolved_training(options: O, data: TrainingData) -> O:
     on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
     trained = min(n, options.max_rows or n) if on_disk else n
     found = {
-        "epochs": default_epochs(trained, options.batch_size, steps),
+        "epochs": default_epochs(trained, int(options.batch_size), steps),
         # With lars that of SimCLR, proportional to the batch size (section 2.1).
-        "learning_rate": 0.3 * options.batch_size / 256 if lars else 3e-3,
+        "learning_rate": 0.3 * int(options.batch_size) / 256 if lars else 3e-3,
         "exclude_norm_and_bias": lars,
         "trust_coefficient": 1e-3,
     }
@@ -266,7 +272,7 @@ def resolved_framework(options: O, data: TrainingData, allowed: Sequence[str], v
     entry = find("framework", options.framework)
     given = given_framework_options(options, entry)
     summary = DataSummary(
-        data.modality.defaults, len(data.x), options.batch_size, any(view.tag("other_samples") for view in views)
+        data.modality.defaults, len(data.x), int(options.batch_size), any(view.tag("other_samples") for view in views)
     )
     resolve = getattr(entry.build, "resolve", None)
     # Defaults are saved, too, so that a run does not depend on the defaults of a later version.
@@ -497,7 +503,7 @@ def with_strengths(
     views = view_entries(options.view_maker, data.modality)
     if automatic and (option != "noise_strength" or any(view.tag("searches") == option for view in views)):
         if not data.modality.named_features:
-            chosen[option], scores = choose_strength(estimator, option, changes, data, options.batch_size)
+            chosen[option], scores = choose_strength(estimator, option, changes, data, int(options.batch_size))
         elif len(data.x) < FEWEST:
             warn(f"{len(data.x)} rows are too few to choose {option}: using 1.0")
         else:

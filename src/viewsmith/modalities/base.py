@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Picture = Literal["curve", "pixels", "letters", "traces"]
 Transformation = Callable[[np.ndarray], np.ndarray]
 
+BATCH_SIZE = 256  # samples in a training step, unless they are large
+
 #: Defaults of DiffAug's generator that the modalities share.
 GENERATOR: dict[str, Any] = {"generator_epochs": 0.5, "predicts": "v", "sampler": "dpm", "sampler_steps": 10}
 
@@ -302,9 +304,9 @@ class Modality:
         """A network that denoises latents, given a condition of width `condition`; `kind` is one of `denoisers`."""
         raise NotImplementedError
 
-    def batch_size(self, row_shape: Sequence[int], default: int) -> int:
-        """Samples in a training step: `default`, or fewer if they are large."""
-        return default
+    def batch_size(self, row_shape: Sequence[int]) -> int:
+        """Samples in a training step: `BATCH_SIZE`, or fewer if they are large."""
+        return BATCH_SIZE
 
     def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         """Raise InputError if a side of a sample is smaller than a network accepts, where samples have sides.

@@ -246,7 +246,8 @@ def _set_length(model: DiffAug, folder: RunFolder, rows: AnyRows, epochs: int | 
     if find_device(model.device).type != "cpu":
         return line
     modality, shape = modality_of(model.modality), rows.shape[1:]
-    plan = plan_training(modality, len(rows), shape, batch_size=model.batch_size, epochs=epochs, minutes=minutes)
+    batch = modality.batch_size(shape) if model.batch_size == "auto" else model.batch_size
+    plan = plan_training(modality, len(rows), shape, batch_size=batch, epochs=epochs, minutes=minutes)
     model.set_params(epochs=plan.epochs, generator_epochs=plan.generator_epochs, denoiser=plan.denoiser)
     line += f": {plan.epochs} epochs of the encoder and {plan.generator_epochs} of the generator"
     if plan.cpu_seconds:

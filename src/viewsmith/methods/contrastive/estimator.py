@@ -47,7 +47,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-BATCH_SIZE = 256
 
 # The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
 # others), and the head's rate as a multiple of that. A head that learns slowly leaves it to the representation to form
@@ -111,7 +110,7 @@ class Contrastive(ViewsmithEstimator):
     learning_rate: Positive | arguments.Auto = "auto"
     """"auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
     lars 0.3 for every 256 rows of a batch."""
-    batch_size: arguments.BatchSize | arguments.Auto = "auto"  # type: ignore[assignment]
+    batch_size: arguments.BatchSize | arguments.Auto = "auto"
     """Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500 steps,
     otherwise 256; of images above 128 x 128 pixels as many as take the memory of 256 of that size, at least 32."""
     head_learning_rate: Positive | arguments.Auto = "auto"
@@ -131,13 +130,11 @@ class Contrastive(ViewsmithEstimator):
         self, options: "Contrastive", modality: Modality, rows: np.ndarray | RowSource, signal: Mapping[str, Any]
     ) -> "Contrastive":
         """Choose the batch size, and the learning rate that goes with it."""
-        options = super()._adapt(options, modality, rows, signal)
-        if options.batch_size != "auto":
-            return options
-        if len(rows) > FEW_ROWS or not _is_short(options, modality, len(rows)):
-            return replace(options, batch_size=modality.batch_size(rows.shape[1:], BATCH_SIZE))
-        rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
-        return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
+        adapted: Contrastive = super()._adapt(options, modality, rows, signal)
+        if options.batch_size != "auto" or len(rows) > FEW_ROWS or not _is_short(adapted, modality, len(rows)):
+            return adapted
+        rate = FEW_RATE if adapted.learning_rate == "auto" else adapted.learning_rate
+        return replace(adapted, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
 
     def _skip(self, given: Any, options: Any, data: TrainingData) -> dict[str, Any]:
         # Measured to keep what crops, edits and principal axes of wide vectors lose (results/do_no_harm.jsonl).

@@ -23,7 +23,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import shared_figures
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe
-from viewsmith.estimator.resolve import default_epochs
+from viewsmith.estimator.resolve import default_epochs, with_batch_size
 from viewsmith.methods.crl_tac import building, families
 from viewsmith.methods.crl_tac.channel import AugmentationChannel, ChosenViews, Predicate
 from viewsmith.methods.crl_tac.figures import channel_figures, cut, locate
@@ -119,7 +119,7 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
         self, options: "CRLTAC", modality: Modality, rows: np.ndarray | RowSource, signal: Mapping[str, Any]
     ) -> "CRLTAC":
         """Fill in the defaults of this method; raise InputError for options without effect."""
-        return building.adapted(options, type(self), modality, rows)
+        return with_batch_size(building.adapted(options, type(self), modality, rows), modality, rows.shape[1:])
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         modality, row_shape, device = data.modality, data.row_shape, data.device

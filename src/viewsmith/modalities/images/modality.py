@@ -12,7 +12,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, as_source
-from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
+from viewsmith.modalities.base import BATCH_SIZE, GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.images.channels import (
     COLORS,
@@ -268,8 +268,8 @@ class Images(Modality):
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if x.ndim > 2:
             others = (
-                "; one scene in a file, of shape (rows, columns, bands), needs the side of its tiles, tile=16 (--tile 16), "
-                "and recordings (n, channels, time) need modality='series' (--modality series)"
+                "; one scene in a file, (rows, columns, bands), needs the side of its tiles, tile=16 (--tile 16), and "
+                "recordings (n, channels, time) need modality='series' (--modality series)"
             ) * (x.ndim == 3)
             raise InputError(
                 f"{source_name}: {x.dtype} of shape {x.shape}; expected images, {EXPECTED}, or vectors (n, d); "
@@ -444,9 +444,9 @@ class Images(Modality):
             return PublishedImageDenoiser(self.channels(row_shape), condition)
         return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
 
-    def batch_size(self, row_shape: Sequence[int], default: int) -> int:
+    def batch_size(self, row_shape: Sequence[int]) -> int:
         values = row_shape[0] * row_shape[1] * (self.channels(row_shape) + OF_MAPS)
-        return min(default, max(LEAST_BATCH, LARGEST_STEP // values))
+        return min(BATCH_SIZE, max(LEAST_BATCH, LARGEST_STEP // values))
 
     def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         if min(shape) < smallest:
