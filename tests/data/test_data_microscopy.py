@@ -296,3 +296,14 @@ def test_a_missing_codec_and_a_missing_package_name_the_extra(put, tmp_path, mon
     monkeypatch.setattr(tiff, "require", missing)
     with pytest.raises(MissingExtra, match=r"TIFF files of instruments needs the package 'tifffile'"):
         load_dataset(path)
+
+
+def test_a_table_of_images_in_another_encoding(tmp_path):
+    for i in range(6):
+        Image.new("L", (16, 16), i).save(tmp_path / f"größe{i}.png")
+    table = tmp_path / "t.csv"
+    rows = "".join(f"größe{i}.png,{'süß' if i % 2 else 'herb'}\n" for i in range(6))
+    table.write_text(f"datei,geschmack\n{rows}", "latin-1")
+    assert "give its encoding (--encoding latin-1)" in refusal(load_dataset, table, modality="images")
+    data = load_dataset(table, modality="images", label="geschmack", encoding="latin-1")
+    assert data.x.shape == (6, 16, 16, 1) and data.y.tolist() == ["herb", "süß"] * 3

@@ -194,7 +194,7 @@ def _read(name: str, request: DataOptions) -> FileContents:
         return read_builtin(name, request)
     path = Path(name)
     chosen = find_reader(path)
-    if request.modality == "images" and chosen.tag("table") and names_images(path):
+    if request.modality == "images" and chosen.tag("table") and names_images(path, request.encoding):
         chosen = find("reader", "images")
     if request.modality == "spectra" and path.is_dir() and chosen.name == "images":  # pictures beside spectra
         chosen = find("reader", "spectra")
@@ -228,7 +228,8 @@ def check_effect(name: str, request: DataOptions, chosen: Entry | None) -> None:
     if chosen is not None and chosen.tag("table"):
         takes |= {"series": of_recordings, "spectra": {"time"}}.get(request.modality or "", set())
         takes |= {"labels"} if request.modality not in ("series", "images") else set()
-    takes |= {"encoding"} if request.labels is not None else set()  # of their table
+    of_table = chosen is not None and chosen.name == "images" and Path(name).is_file()
+    takes |= {"encoding"} if request.labels is not None or of_table else set()
     nouns |= {option: ["a table of recordings (--modality series)"] for option in ("time", "recording")}
     for option, known in nouns.items():
         value = getattr(request, option)
@@ -247,11 +248,11 @@ def check_effect(name: str, request: DataOptions, chosen: Entry | None) -> None:
             raise InputError(f"{name} is not {' or '.join(names)}, so {fault}; leave {option} out")
 
 
-def names_images(path: Path) -> bool:
+def names_images(path: Path, encoding: str | None = None) -> bool:
     """Whether a table has names of image files in a column, rather than pixels in many."""
     if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
         return False
-    frame = import_module("viewsmith.data.readers.text_tables").first_rows(path)
+    frame = import_module("viewsmith.data.readers.text_tables").first_rows(path, encoding)
     texts = (frame[name].map(str).str.lower() for name in frame.select_dtypes(exclude="number"))
     return any(column.str.endswith(SUFFIXES).all() for column in texts)
 

@@ -39,7 +39,7 @@ from viewsmith.data.image_files import (
     is_deep,
     stack_of,
 )
-from viewsmith.data.label_tables import check_named, column_of, is_submission, table_of_names, table_options
+from viewsmith.data.label_tables import check_named, column_of, is_submission, read_table, table_of_names, table_options
 from viewsmith.data.labels import missing_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
@@ -162,7 +162,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     instruments, uint8, uint16 or float32 (n, H, W, C)."""
     require("pillow", "image", "reading folders of images")
     if path.is_file():
-        root, images, n_train = path.parent, _Images(_listed(path)), None
+        root, images, n_train = path.parent, _Images(_listed(path, request.encoding)), None
         request = replace(request, labels=request.labels or path)
     else:
         check_named(request)
@@ -303,17 +303,11 @@ def _name(file: Path, root: Path) -> str:
     return Path(os.path.relpath(file, root)).as_posix()
 
 
-def _listed(table: Path) -> list[Path]:
+def _listed(table: Path, encoding: str | None) -> list[Path]:
     """The image files of a table, in its first column with names of files that all exist, from its folder."""
-    import pandas as pd
-
-    with reading(str(table), "a table of image files"):
-        if table.suffix.lower() == ".parquet":
-            frame = pd.read_parquet(table).map(str)
-        else:
-            frame = pd.read_csv(table, sep=None, engine="python", dtype=str, keep_default_na=False)
+    frame = read_table(table, encoding)
     for column in frame.columns:
-        files = [table.parent / name for name in frame[column]]
+        files = [table.parent / str(name) for name in frame[column]]
         if files and all(extension_of(file).lower() in SUFFIXES for file in files):
             if absent := [file for file in files if not file.is_file()]:
                 raise InputError(

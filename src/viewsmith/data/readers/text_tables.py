@@ -279,7 +279,7 @@ def text_frame(path: Path, request: DataOptions) -> tuple[pd.DataFrame, dict[str
     return _frame(path, request, found.separator, skipped, names)
 
 
-def first_rows(path: Path) -> pd.DataFrame:
+def first_rows(path: Path, encoding: str | None = None) -> pd.DataFrame:
     """The first rows of a table with all columns, as text where they are not numbers."""
     with reading(str(path), "a table"):
         if path.suffix.lower() == ".parquet":
@@ -291,6 +291,7 @@ def first_rows(path: Path) -> pd.DataFrame:
         options: dict[str, Any] = {"sep": separator, "nrows": tables.HEAD_ROWS, "skiprows": int(given is not None)}
         if text is not None and not has_header(pd.DataFrame(text.rows[:LOOKED_AT])):
             options |= {"header": None, "names": [str(i) for i in range(len(text.rows[-1]))]}
+        options |= {"encoding": encoding or "utf-8", "encoding_errors": "replace"}
         return pd.read_csv(_unzipped(path), engine="python", **options)
 
 
