@@ -121,13 +121,19 @@ def test_other_outputs_of_the_method_are_not_baselines():
     [
         ({"representation": {"knn": 0.9}}, "no representation, or no baseline"),
         ({"raw": {"knn": 0.9}}, "no representation, or no baseline"),
-        ({"raw": {"knn": 0.9}, "representation": {"linear": 0.9}}, "no protocol has scores for both"),
-        ({"raw": {"knn": float("nan")}, "representation": {"knn": 0.9}}, "no protocol has scores for both"),
+        ({"raw": {"knn": 0.9}, "representation": {"linear": 0.9}}, "no protocol has scores for the"),
+        ({"raw": {"knn": float("nan")}, "representation": {"knn": 0.9}}, "no protocol has scores for the"),
     ],
 )
 def test_no_verdict_without_two_numbers(embeddings, reason):
     found = {"embeddings": embeddings, "rows": {"test": 100}}
     assert verdict(found).startswith("No verdict") and reason in verdict(found)
+
+
+def test_few_rows_are_the_reason_for_no_verdict():
+    scores = {"raw": {"knn": 0.7}, "representation": {"knn": 0.9}}
+    found = verdict({"embeddings": scores, "rows": {"test": 3}, "labeled_rows": {"knn": 3}})
+    assert found == "No verdict. Scores of fewer than 10 labeled rows decide nothing: kNN (3)."
 
 
 def test_the_table_has_ordered_rows_and_columns_and_marks_all_best_scores():

@@ -108,7 +108,9 @@ def verdict(evaluation: Mapping[str, Any]) -> str:
     found = {key: against for key in _VERDICT_PROTOCOLS if (against := _against(evaluation, tests, key)) is not None}
     few = _too_few(evaluation)
     if not found:
-        return f"No verdict: no protocol has scores for both the representation and a baseline. {few}".rstrip()
+        return (
+            f"No verdict. {few}" if few else "No verdict: no protocol has scores for the representation and a baseline."
+        )
 
     clauses = []
     for outcome, phrase in _PHRASES.items():
