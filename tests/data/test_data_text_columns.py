@@ -112,6 +112,8 @@ def test_names_that_look_like_huge_numbers_are_text(tmp_path, name):
         assert load_dataset(tmp_path / "t.csv").x.shape == (60, 2)
     frame.rename(columns={"a": name}).to_csv(tmp_path / "h.csv", index=False)
     assert load_dataset(tmp_path / "h.csv").feature_names == [name, "b"]
+    frame.rename(columns={"a": name}).assign(name=[name, *names[1:]]).to_excel(tmp_path / "h.xlsx", index=False)
+    assert load_dataset(tmp_path / "h.xlsx").x.shape == (60, 2)
     data = load_dataset(tmp_path / "t.csv")
     frame.assign(name=name).to_csv(tmp_path / "t.csv", index=False)
     assert load_dataset(tmp_path / "t.csv", schema=data.schema, table=data.x.table).x.shape == (60, 2)

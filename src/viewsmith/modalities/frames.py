@@ -119,11 +119,14 @@ def by_value(cells: pd.Series, function: Callable[[pd.Series], Any]) -> pd.Serie
 HUGE = re.compile(r"\s*[+-]?[\d.]+[eE][+-]?\d{5}")
 
 
+def is_huge(cell: object) -> bool:
+    return type(cell) is str and HUGE.match(cell) is not None
+
+
 def to_numbers(cells: pd.Series) -> pd.Series:
     """Cells as numbers, and NaN for those that are none."""
     if cells.dtype == object or pd.api.types.is_string_dtype(cells.dtype):
-        huge = [type(cell) is str and HUGE.match(cell) is not None for cell in cells]
-        cells = cells.mask(np.array(huge, dtype=bool))
+        cells = cells.mask(np.array(list(map(is_huge, cells)), dtype=bool))
     return pd.to_numeric(cells, errors="coerce")
 
 

@@ -69,12 +69,13 @@ def read_excel(path: Path, request: DataOptions) -> FileContents:
         filled = [sheet for sheet in book.book.worksheets if sheet.max_row > 1]
         filled.sort(key=lambda sheet: -sheet.max_row * sheet.max_column)  # a line names the largest
         sheet = _one([str(each.title) for each in filled], given, file, "sheet")
-        top = book.parse(sheet, header=None, nrows=HEAD_ROWS)
+        top = book.parse(sheet, header=None, nrows=HEAD_ROWS, dtype=object)
         above = lines_above(top.notna().sum(axis=1).tolist())
         header = [str(name) for name in top.iloc[above].dropna()]
         joined = _names_of_two_lines(top.iloc[above:])
         below = above if joined is None else above + 1
-        frame = book.parse(sheet, header=below)
+        hashes = [name for place, name in enumerate(top.iloc[below]) if top[place].map(frames.is_huge).any()]
+        frame = book.parse(sheet, header=below, dtype=dict.fromkeys(hashes, object))
         if joined is not None:
             header = joined
             frame.columns = pd.Index(joined)
