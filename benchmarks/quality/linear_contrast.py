@@ -7,9 +7,9 @@ test labels; ridge and number of columns are chosen on held-out train samples wi
 
 Images are whole data sets, or drawn rows (`common.data`). Recordings: sets of the UCR and UEA archives, with their
 published splits and others, that the package aeon brings (AEON=folder of its datasets) or that lie with the data (of
-unequal length: zeros at the end); and spoken digits as sound, one second each, each of six speakers held out.
-The settings of log-mel features and their view were chosen on three of the speakers (george, jackson, nicolas). Beats
-of three records of MIT-BIH, ventricular or other, from .25 s before to .35 s after, one record held out. Cells:
+unequal length: NaN at the end, as they are read); and spoken digits as sound, one second each, each of six speakers
+held out. The settings of log-mel features and their view were chosen on three of them (george, jackson, nicolas).
+Beats of three records of MIT-BIH, ventricular or other, from .25 s before to .35 s after, one record held out. Cells:
 16-bit tiles as 8-bit copies, the channels by their 0.1 and 99.9 percentiles; a random fifth is scored; views are turns
 and mirrors. `ifc_16_bits` are the tiles as they are, with the views that the product chooses; `..._4_phases` those of
 four phases without the DNA channel, and "no turns" has mirror images alone. Of patches of Sentinel-2 whole polygons are
@@ -116,7 +116,7 @@ def ucr(name: str, split: int = 0) -> Data:
     parts = [recordings(folder / f"{name}_{split}.ts") for split in ("TRAIN", "TEST")]
     (x, y), (x_test, y_test) = parts
     longest = max(x.shape[2], x_test.shape[2])
-    x, x_test = (np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2]))) for part in (x, x_test))
+    x, x_test = (ended(part, longest) for part in (x, x_test))
     _, codes = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     x, train = np.concatenate([x, x_test]), np.arange(len(y))
     if split:
@@ -128,14 +128,19 @@ def ucr(name: str, split: int = 0) -> Data:
     return Data(x[train], codes[train], x[test], codes[test])
 
 
+def ended(x: np.ndarray, points: int) -> np.ndarray:
+    """Recordings (..., time) with NaN after their end, as `load_dataset` gives those of unequal length."""
+    return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, points - x.shape[-1])], constant_values=np.nan)
+
+
 def recordings(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Recordings (n, channels, time), zeros after the end of shorter ones, and their classes from a .ts file."""
+    """Recordings (n, channels, time), NaN after the end of shorter ones, and their classes from a .ts file."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     start = next(i for i, line in enumerate(lines) if line.strip().lower() == "@data")
     rows = [line.split(":") for line in lines[start + 1 :] if line.strip()]
     samples = [np.array([channel.split(",") for channel in row[:-1]], np.float32) for row in rows]
     longest = max(sample.shape[1] for sample in samples)
-    x = np.stack([np.pad(sample, ((0, 0), (0, longest - sample.shape[1]))) for sample in samples])
+    x = np.stack([ended(sample, longest) for sample in samples])
     return x, np.array([row[-1].strip() for row in rows])
 
 
