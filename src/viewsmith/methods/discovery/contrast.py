@@ -502,7 +502,7 @@ class Search:
             count, wrong = len(np.unique(own["sample"])), round(len(own) * float(own["q"].max()))
             times = "" if len(own) == count else f", {len(own):,} times"
             doubt = f"about {wrong:,} of these may be wrong" if wrong else "probably none of these is wrong"
-            if not self.judged(kind):
+            if not self.judged(kind) or 2 * self.steady < 1:  # q supposes that one kind recurs
                 doubt = "how many of these are wrong is not known"
             unlike = int(own["outlier"].sum())
             doubt += f"; {unlike:,} of these, unlike the others, come{'s' * (unlike == 1)} last" if unlike else ""
