@@ -1,6 +1,7 @@
 """Discovery of things apart on a plain background: found ones, any depth and number, nothing, files, the choice."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -203,6 +204,19 @@ def test_pieces_of_a_half_lie_in_the_next_larger_ones_of_it():
     of = Pieces(parent, boxes, *np.ones((2, 7)), np.ones((7, 5)), *neither).among(kept)
     assert of.inside.tolist() == [False, True, True, True, True]  # of what lies in one that is not kept
     assert of.parent.tolist() == [-1, 0, 1, 0, -1] and of.boxes[:, 0].tolist() == [0, 8, 12, 16, 24]
+
+
+def test_random_phases_of_the_same_planes_are_drawn_once(monkeypatch):
+    planes = [np.random.default_rng(i).normal(size=(40, 50)) for i in range(2)]
+    made, pieces_of = [], pieces.pieces_of
+    monkeypatch.setattr(pieces, "pieces_of", lambda plane: made.append(plane) or pieces_of(plane))
+    every = pieces.Fields(planes, [pieces_of(plane) for plane in planes], 5, 0)
+    drawn = every.drawn
+    other = replace(every, planes=[planes[0].copy(), planes[1] + 1])
+    again = other.drawn  # the second and fourth are of another plane
+    assert len(made) == 7 and [a is b for a, b in zip(drawn, again, strict=True)] == [True, False] * 2 + [True]
+    alone = pieces.Fields(other.planes, every.candidates, 5, 0).drawn
+    assert all((a.z == b.z).all() and (a.boxes == b.boxes).all() for a, b in zip(again, alone, strict=True))
 
 
 def test_the_report_the_file_and_the_threshold(tmp_path):

@@ -23,12 +23,13 @@
 Symbols: z features of a piece; P chosen pieces; U all candidates.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from hashlib import sha1
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import find_objects, gaussian_filter, gaussian_gradient_magnitude, label
+from scipy.ndimage import gaussian_filter, gaussian_gradient_magnitude, label
 from scipy.special import expit
 
 from viewsmith.core.errors import InputError
@@ -131,52 +132,47 @@ def pieces_of(plane: np.ndarray) -> Pieces:
     least = max(3 * noise, top / 50)
     slope = np.pad(gaussian_gradient_magnitude(plane, 1), 1).ravel()
     plane = np.pad(plane, 1, constant_values=-np.inf)
-    width = plane.shape[1]
-    around, outside = np.array([[-1], [1], [-width], [width]]), plane == -np.inf
+    width, bright, outside = plane.shape[1], plane.ravel(), np.flatnonzero(plane == -np.inf)
     found: list[np.ndarray] = []
     count, before, numbers = 0, np.zeros(plane.size, int), np.full(1, -1)
     for level in np.geomspace(least, 0.9 * top, LEVELS) if 0 < least < 0.9 * top else ():
         above = plane > mode + level
-        labels, n = label(above)
-        at, flat = np.flatnonzero(above), labels.ravel()
-        own = flat[at].astype(np.int64)
-        area = np.bincount(own, minlength=n + 1).astype(float)
-        kept, large = np.flatnonzero(area >= SMALLEST), area[own] >= SMALLEST
-        if not len(kept):
+        labels, number, area, at, own = _large(above)
+        if not len(area):
             break
-        at, own = at[large], own[large]
-        y, x = np.divmod(at, width)
-
-        def mean(values: np.ndarray, own: np.ndarray = own, area: np.ndarray = area, n: int = n) -> np.ndarray:
-            return np.asarray(np.bincount(own, values, minlength=n + 1) / np.maximum(area, 1))
-
-        down, across = mean(y), mean(x)
+        kept = own >= 0
+        if not kept.all():  # what is too small here is so at all levels above
+            bright[at[~kept]], above.ravel()[at[~kept]] = -np.inf, False
+            at, own = at[kept], own[kept]
+        y = at // width  # np.divmod takes many times as long
+        x = at - y * width
+        down, across = np.bincount(own, y) / area, np.bincount(own, x) / area
         dy, dx = y - down[own], x - across[own]
-        yy, xx, xy = mean(dy * dy) + 1 / 12, mean(dx * dx) + 1 / 12, mean(dy * dx)  # of squares, not of points
+        yy, xx, xy = (np.bincount(own, each) / area for each in (dy * dy, dx * dx, dy * dx))
+        yy, xx = yy + 1 / 12, xx + 1 / 12  # of squares, not of points
         determinant = np.maximum(yy * xx - xy**2, 1e-12)
         half = np.sqrt(np.maximum((yy + xx) ** 2 / 4 - determinant, 0))
-        # Where the image ends, the thing goes on: no border is there.
+        inner = above[:-2, 1:-1] & above[2:, 1:-1] & above[1:-1, :-2] & above[1:-1, 2:]
+        rim = np.flatnonzero(above & ~np.pad(inner, 1))
         labels[outside] = -1
-        near = flat[at + around]
-        border, cut = (near == 0).any(0), np.bincount(own[(near < 0).any(0)], minlength=n + 1) > 0
-        length = np.bincount(own[border], minlength=n + 1)
-        steep = np.bincount(own[border], slope[at[border]], minlength=n + 1) / np.maximum(length, 1)
-        inside = np.zeros(n + 1, int)
-        inside[own] = at
+        of, near = number[labels[rim]], labels[np.add(rim, [[-1], [1], [-width], [width]])]
+        # Where the image ends, the thing goes on: no border is there.
+        border, cut = (near == 0).any(0), np.bincount(of[(near < 0).any(0)], minlength=len(area)) > 0
+        length = np.bincount(of[border], minlength=len(area))
+        steep = np.bincount(of[border], slope[rim[border]], minlength=len(area)) / np.maximum(length, 1)
         columns = [
-            numbers[before[inside]],
+            numbers[before[rim[np.unique(of, return_index=True)[1]]]],
             area,
-            mean(plane.ravel()[at]) - mode,
-            np.log(np.maximum(area, 1)) / 2,
-            np.log(np.maximum(area, 1) / (4 * np.pi * np.sqrt(determinant))),
+            np.bincount(own, bright[at]) / area - mode,
+            np.log(area) / 2,
+            np.log(area / (4 * np.pi * np.sqrt(determinant))),
             np.log((yy + xx) / 2 + half) / 2 - np.log(np.maximum((yy + xx) / 2 - half, 1e-12)) / 2,
             np.log(np.maximum(steep, 1e-12)),
             cut,
         ]
-        found.append(np.column_stack([_boxes(labels, kept), np.stack(columns, 1)[kept]]))
-        before, numbers = flat, np.full(n + 1, -1)
-        numbers[kept] = count + np.arange(len(kept))
-        count += len(kept)
+        found.append(np.column_stack([_boxes(rim, of, len(area), width), *columns]))
+        before, numbers = labels, np.where(number < 0, -1, count + number)
+        count += len(area)
     table = np.concatenate([np.zeros((0, 12)), *found])
     parent, height = table[:, 4].astype(int), table[:, 6]
     brightest = height.copy()
@@ -284,13 +280,21 @@ class Fields:
     candidates: list[Pieces]
     count: int
     seed: int
+    known: dict[Any, tuple[Pieces, Any]] = field(default_factory=dict)  # `drawn` before, here and without things
 
     @cached_property
     def drawn(self) -> list[Pieces]:
-        """Candidates of the planes with random phases."""
-        rng = np.random.default_rng(self.seed)
-        at = [i % len(self.planes) for i in range(self.count)]
-        return [pieces_of(random_phases(self.planes[i][..., None], rng)[..., 0]) for i in at]
+        """Candidates of the planes with random phases. Most planes are the same without some things, and in halves."""
+        rng, found = np.random.default_rng(self.seed), []
+        digests = [(plane.shape, sha1(plane.tobytes()).digest()) for plane in self.planes]
+        for i in range(self.count):
+            key = (rng.bit_generator.state["state"]["state"], digests[i % len(digests)])
+            if key not in self.known:
+                drawn = random_phases(self.planes[i % len(digests)][..., None], rng)[..., 0]
+                self.known[key] = pieces_of(drawn), rng.bit_generator.state
+            each, rng.bit_generator.state = self.known[key]
+            found.append(each)
+        return found
 
     @cached_property
     def above(self) -> float:
@@ -327,8 +331,9 @@ class Fields:
         planes, candidates = list[np.ndarray](), list[Pieces]()
         for plane, each, own in zip(self.planes, self.candidates, things, strict=True):
             planes.append(plane.copy() if len(own) else plane)
+            mode = plain_range(plane)[0] if len(own) else 0.0
             for left, top, right, bottom in each.boxes[own].astype(int):
-                planes[-1][top:bottom, left:right] = plain_range(plane)[0]
+                planes[-1][top:bottom, left:right] = mode
             candidates.append(each.among(~np.isin(each.widest, own)))
         return replace(self, planes=planes, candidates=candidates)
 
@@ -559,15 +564,29 @@ def _clear(pixels: np.ndarray) -> list[float]:
 
 def otsu_boxes(plane: np.ndarray) -> np.ndarray:
     """Boxes of the connected pieces above the threshold of Otsu (1979), (m, 4), as a baseline."""
-    labels, _ = label(plane > otsu_threshold(plane))
-    return _boxes(labels, 1 + np.flatnonzero(np.bincount(labels.ravel())[1:] >= SMALLEST))
+    _, _, area, at, own = _large(plane > otsu_threshold(plane))
+    return _boxes(at[own >= 0], own[own >= 0], len(area), plane.shape[1])
 
 
-def _boxes(labels: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Boxes of the connected pieces with the labels `kept` (m,), (m, 4)."""
-    slices = find_objects(labels)
-    each = [(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in (slices[i - 1] for i in kept)]
-    return np.array(each, float).reshape(-1, 4)
+def _large(above: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Labels of the connected pieces above a level (h * w,), for each label the number of the piece (-1: smaller than
+    `SMALLEST`), the areas by number (m,), the places of the pixels above the level, and the piece of each."""
+    labels, at = label(above)[0].ravel(), np.flatnonzero(above)
+    own = labels[at]
+    area = np.bincount(own)
+    large = area >= SMALLEST
+    number = np.where(large, np.cumsum(large) - 1, -1)
+    return labels, number, area[large].astype(float), at, number[own]
+
+
+def _boxes(at: np.ndarray, own: np.ndarray, count: int, width: int) -> np.ndarray:
+    """Boxes of pieces (count, 4), from the places of their pixels, in order, and the piece of each."""
+    y, x = np.divmod(at, width)
+    low, high = np.full((2, count), width), np.zeros((2, count), int)
+    np.minimum.at(low[0], own, x)
+    np.maximum.at(high[0], own, x)
+    low[1, own[::-1]], high[1, own] = y[::-1], y
+    return np.column_stack([*low, *(high + 1)]).astype(float)
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> tuple[int, int, int]:
