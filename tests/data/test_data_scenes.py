@@ -16,6 +16,7 @@ MAP = np.zeros((24, 40), np.uint8)
 for kind, left in ((1, 0), (2, 10), (1, 20), (2, 30)):
     MAP[2:22, left + 1 : left + 9] = kind
 ASKED = "is one scene of 24 x 40 pixels and 30 channels"
+UNLESS = "; if it is not: --modality images"
 TILES = {"tile": 5, "overlap": 3}
 
 
@@ -48,8 +49,11 @@ def test_a_map_beside_a_scene_is_named_with_the_command(tmp_path, dtype):
     labels = saved(tmp_path / "Salinas_gt.mat", {"salinas_gt": MAP})
     message = refusal(load_dataset, path)
     assert message.endswith(
-        f"{ASKED}, with a map of their classes, {labels}: cut it into tiles, --axes YXC --tile 4 --labels {labels}"
+        f"{ASKED}, with a map of their classes, {labels}: cut it into tiles, --axes YXC --tile 4 "
+        f"--labels {labels}{UNLESS if dtype != 'int16' else ''}"
     )
+    if dtype != "int16":
+        assert load_dataset(path, modality="images").x.shape == (24, 40, 30)
     if dtype != "uint8":
         tiles_of(path, axes="YXC", labels=labels)
     saved(labels, {"salinas_gt": MAP[:, :30]})  # of another scene
@@ -61,7 +65,8 @@ def test_a_map_beside_a_scene_is_named_with_the_command(tmp_path, dtype):
 def test_a_map_in_the_file_of_its_scene_has_its_labels(tmp_path, capsys, ending, names):
     path = saved(tmp_path / f"scene.{ending}", dict(zip(names, (CUBE, MAP), strict=True)))
     message = refusal(load_dataset, path)
-    assert message.endswith(f"{ASKED}, with a map of their classes, {names[1]}: cut it into tiles, --axes YXC --tile 4")
+    told = f"with a map of their classes, {names[1]}: cut it into tiles, --axes YXC --tile 4{UNLESS}"
+    assert message.endswith(f"{ASKED}, {told}")
     data = tiles_of(path)
     assert "2 classes for" in capsys.readouterr().err
     np.testing.assert_array_equal(load_dataset(path, schema=data.schema).y, data.y)
@@ -103,3 +108,17 @@ def test_discovery_takes_a_scene_by_tiles(tmp_path, ending):
     path = saved(tmp_path / f"scene.{ending}", {"data": CUBE})
     samples = read_samples(str(path), "auto", axes="YXC", tile=12, overlap=0)
     assert len(samples.names) == 8 and samples.modality == "images"
+
+
+def test_several_labels_of_each_image_and_bad_channels_are_no_map(tmp_path):
+    images = {"X": RNG.integers(0, 255, (32, 16, 16)).astype("uint8"), "labels": RNG.integers(0, 2, (32, 16))}
+    assert "one label per row" in refusal(load_dataset, saved(tmp_path / "a.npz", images))
+    bad = np.repeat(RNG.integers(0, 2, (1, 8)), 32, axis=0)  # channels of all recordings
+    recordings = {"X": RNG.normal(size=(32, 8, 100)), "bad": bad}
+    for ending in ("mat", "npz"):
+        assert "--modality series" in refusal(load_dataset, saved(tmp_path / f"b.{ending}", recordings))
+
+
+def test_sizes_without_a_value_are_none(tmp_path):
+    arrays = {"X": RNG.normal(size=(30, 120)), "nRow": np.nan, "nCol": 12, "nBand": 30}
+    assert load_dataset(saved(tmp_path / "a.mat", arrays)).x.shape == (30, 120)

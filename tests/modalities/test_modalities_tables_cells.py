@@ -134,3 +134,18 @@ def test_months_quarters_and_weeks_are_dates(cells, days):
 )
 def test_telephones_pages_and_names_are_no_numbers(cells):
     assert form_of(pd.Series(cells)) is None
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2x100", "1x100", "2x101"],  # two numbers, and no powers of 10
+        ["5×10⁻", "6×10⁻"],
+        ["1e400", "2e400"],
+        ["1" * 400 + " kg", "5 kg"],
+        ["5 (" + "1 " * 5000, "6 (1)"],
+        [" " * 5000 + "x", "5 kg"],
+    ],
+)
+def test_odd_cells_are_categories_at_once(cells):
+    assert choose_roles(pd.DataFrame({"a": pd.Series(cells * 20, dtype=object)}))["a"] == "category"

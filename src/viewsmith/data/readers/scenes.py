@@ -12,6 +12,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents
 from viewsmith.data.tiles import read_file
 from viewsmith.modalities.images.channels import is_photograph
+from viewsmith.modalities.images.modality import is_images
 
 #: Options of arrays that are read as images whose axes are given, or as a scene that is cut into tiles.
 OF_SCENES = ("axes", "channels", "tile", "overlap", "labels", "masks")
@@ -21,7 +22,9 @@ OF_TILES = ("axes", "tile", "overlap", "labels")
 _ROWS, _COLUMNS = ("nrow", "nrows", "rows", "lines", "height"), ("ncol", "ncols", "cols", "columns", "samples", "width")
 _BANDS = ("nband", "nbands", "bands")
 CLASSES = 256  # values of a map, at most
-_OF_MAPS = ("gt", "label", "labels", "class", "classes", "y", "ground_truth", "groundtruth", "map")
+_OF_MAPS = ("gt", "ground_truth", "groundtruth", "map")
+_OF_LABELS = ("label", "labels", "class", "classes", "y")  # of maps and of others
+FIELDS = 0.5  # of the neighbors of pixels that would differ by chance are alike, at least, on both axes
 
 
 def is_scene(request: DataOptions) -> bool:
@@ -72,7 +75,8 @@ def unfolded(numbers: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """The largest array of a file of MATLAB as (rows, columns, bands), if it has all pixels in one axis, column by
     column, and single values say rows and columns, and that there are bands (some say how many there were once)."""
     x = max(numbers.values(), key=np.size, default=np.zeros(0))
-    single = {name.lower(): int(value.ravel()[0]) for name, value in numbers.items() if value.size == 1}
+    values = {name.lower(): value.item() for name, value in numbers.items() if value.size == 1}
+    single = {name: int(value) for name, value in values.items() if np.isfinite(value)}
     rows, columns = (next((single[name] for name in names if name in single), 0) for names in (_ROWS, _COLUMNS))
     if x.ndim != 2 or not single.keys() & {*_BANDS} or not rows or rows * columns not in x.shape:
         return None
@@ -86,9 +90,20 @@ def map_among(shape: tuple[int, ...], arrays: Mapping[str, np.ndarray]) -> str |
     if len(shape) != 3:
         return None
     maps = [name for name, array in arrays.items() if array.shape == shape[:2] and _has_classes(array)]
-    named = [name for name in maps if name.lower() in _OF_MAPS or name.lower().endswith("_gt")]
+    named = [name for name in maps if _is_named_map(name)]
     found = named if len(maps) > 1 else maps
     return found[0] if len(found) == 1 else None
+
+
+def _is_named_map(name: str, surely: bool = False) -> bool:
+    return name.lower() in (*_OF_MAPS, *(() if surely else _OF_LABELS)) or name.lower().endswith("_gt")
+
+
+def _has_fields(array: np.ndarray) -> bool:
+    """Whether neighbors are alike on both axes, as in maps, more than by chance."""
+    chance = (np.unique(array, return_counts=True)[1] ** 2).sum() / array.size**2
+    alike = ((array[1:] == array[:-1]).mean(), (array[:, 1:] == array[:, :-1]).mean())
+    return bool(min(alike) - chance >= FIELDS * (1 - chance))
 
 
 def _has_classes(array: np.ndarray) -> bool:
@@ -112,12 +127,15 @@ def check_not_scene(
     height, width, channels = shape
     asked = f"--axes YXC --tile {max(4, min(height, width) // 8)}"
     beside, name = _map_beside(path, shape), map_among(shape, arrays)
+    if name is not None and not _is_named_map(name, surely=True) and not _has_fields(arrays[name]):
+        name = None  # several labels of each image, or bad channels of each recording
     if unfolded or beside is not None or name is not None:
         labels = "" if beside is None else f" --labels {beside}"
+        may_be = not unfolded and is_images(np.empty((1, *shape[1:]), dtype))
         what = f", with a map of their classes, {name or beside}" if name or beside else ""
         raise InputError(
             f"{path} is one scene of {height} x {width} pixels and {channels} channels{what}: cut it into tiles, "
-            f"{asked}{labels}"
+            f"{asked}{labels}{'; if it is not: --modality images' if may_be else ''}"
         )
     if dtype.kind == "u" and not is_photograph(shape[1:], dtype):
         say(

@@ -26,6 +26,7 @@ _WITHOUT = re.compile(
     r"#(?:DIV/0!|VALUE!|REF!|NAME\?|NUM!|NULL!|N/A))\s*"
 )
 _BELOW, _ABOVE = ("<", "<=", "≤"), (">", ">=", "≥", "+")
+LONGEST = 80  # characters of a cell that is a number; of others the patterns take long
 DISTINCT = 10  # numbers, up to which they may be codes themselves
 MOST = 0.5  # of the cells, from which on the others are probably codes: n.d., ?
 
@@ -42,7 +43,8 @@ def _digits(decimal: str, thousands: str) -> str:
     """The pattern of a number without a sign; codes such as 007 are none."""
     groups = "|".join(rf"(?:{mark}\d{{3}})+" for mark in (f"[{thousands}]", "'", "’", r"\s"))
     whole = rf"(?:[1-9]\d{{0,2}}(?:{groups})|0|[1-9]\d*)"
-    power = r"(?:[eE][+-]?\d+|\s?[x×·*]\s?10\s?\^?[-−]?[\d⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"
+    # 3x104 without a mark of the power has two numbers, as 2x100.
+    power = r"(?:[eE][+-]?\d+|\s?[x×·*]\s?10\s?(?:(?:\^[-−]?|[-−])\d+|[⁻−]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))"
     return rf"(?:{whole}(?:[{decimal}]\d+)?|[{decimal}]\d+){power}?"
 
 
@@ -138,12 +140,19 @@ _READ: dict[str, Callable[[str, Form], tuple[float, str] | None]] = {
 }
 
 
+def _read(cell: str, form: Form) -> tuple[float, str] | None:
+    """The number of a cell in a form, and its unit; None for another cell, also for one whose number is infinite."""
+    cell = " ".join(cell.split())  # long spaces take long
+    found = _READ[form.kind](cell, form) if len(cell) <= LONGEST else None
+    return found if found is not None and np.isfinite(found[0]) else None
+
+
 def number_in(cell: str, form: Form) -> float | None:
     """The number of a cell that is written in a form; NaN if it is below a limit that is not said, or an error; None
     for another cell."""
     if _WITHOUT.fullmatch(cell):
         return float("nan")
-    found = _READ[form.kind](cell, form)
+    found = _read(cell, form)
     if found is None or (found[1] != form.unit and found[1]):
         return None
     return found[0]
@@ -192,7 +201,7 @@ def _common(cells: Iterable[str], form: Form) -> Form | None:
     than 0."""
     units: set[str] = set()
     for cell in cells:
-        found = _READ[form.kind](cell, form)
+        found = _read(cell, form)
         if found is None:
             return None
         if found[0] or found[1]:
@@ -266,5 +275,5 @@ _PAIR = re.compile(r"\s*\(?[+-]?\d+(\.\d+)?\s*(/|[;x×]|,\s)\s*[+-]?\d+(\.\d+)?\
 def _loose(cell: str) -> str | None:
     """The unit of a number in either form, also in parentheses; None for another cell."""
     bare = re.sub(r"\s*\((.*)\)\s*", r"\1", cell)
-    found = _read_number(bare, Form("number")) or _read_number(bare, Form("number", ","))
+    found = _read(bare, Form("number")) or _read(bare, Form("number", ","))
     return None if found is None else found[1]
