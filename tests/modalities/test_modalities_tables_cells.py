@@ -119,6 +119,7 @@ def test_numbers_that_are_not_read_are_told(cells, said):
         (["05/2021", "06/2021"], 31),
         (["May 2021", "Jun 2021"], 31),
         (["2020-W52", "2020-W53"], 7),
+        ([np.str_("2021-05-01"), np.str_("2021-05-04")], 3),
     ],
 )
 def test_months_quarters_and_weeks_are_dates(cells, days):

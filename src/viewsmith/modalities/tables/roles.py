@@ -103,6 +103,8 @@ def parse(column: pd.Series, form: str) -> pd.Series:
 
 def _date_text(column: pd.Series) -> pd.Series:
     """Cells of a column as text; numbers such as 20000101, which are floating-point with gaps, without a fraction."""
+    if column.dtype == object:
+        column = column.map(str, na_action="ignore")  # pandas reads no dates from text of numpy
     text = (column.astype("Int64") if pd.api.types.is_float_dtype(column.dtype) else column).astype("string")
     if not text.head(1).str.fullmatch(_PART_OF_YEAR).any():
         return text
