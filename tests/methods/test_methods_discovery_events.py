@@ -176,8 +176,8 @@ def test_frames_and_tensors_are_recordings_and_what_is_none_is_one_line():
     x = np.random.default_rng(0).normal(size=(5, 30)).astype(np.float32)
     for given in (pd.DataFrame(x), torch.tensor(x), x):
         np.testing.assert_array_equal(events.pieces(given)[:, 0], x)
-    for given in (pd.DataFrame({"a": list("uvw")}), csr_matrix(x)):
-        assert "expected numbers" in refusal(events.pieces, given)
+    for given, expected in ((pd.DataFrame({"a": list("uvw")}), "numbers"), (csr_matrix(x), "an array of numbers")):
+        assert f"expected {expected}" in refusal(events.pieces, given)
 
 
 def calls_in_silence(n=15, length=2400):
