@@ -313,33 +313,28 @@ def test_discover_with_the_features_of_a_trained_model(few, network, tmp_path):
     assert call("discover", few, "--out", tmp_path / "no", "--features", "nowhere").refused(message)
 
 
-def test_a_stopped_discovery_reuses_the_features_of_its_network(few, network, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["network", "patches"])
+def test_a_stopped_discovery_reuses_its_features(few, network, tmp_path, monkeypatch, kind):
     from viewsmith.methods.discovery import image_parts
     from viewsmith.methods.discovery.network_maps import NetworkMaps
+    from viewsmith.modalities.images.features import Patches
 
-    options, out, counted = ("--windows", 4, "--features", network), tmp_path / "found", []
-    plain = NetworkMaps.__call__
-    monkeypatch.setattr(NetworkMaps, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
+    made, features = (NetworkMaps, network) if kind == "network" else (Patches, "patches")
+    options, out, counted = ("--windows", 4, "--features", features), tmp_path / "found", []
+    plain = made.__call__
+    monkeypatch.setattr(made, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
     with monkeypatch.context() as patch:
         patch.setattr(image_parts, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         stopped = call("discover", few, *options, "--out", out)
     assert stopped.code == 130 and "the same command starts again, with the features that are kept" in stopped.err
-    first = sum(counted)
-    assert [path.name for path in out.iterdir()] == ["discover.cache"]
+    assert sum(counted) >= 12 and [path.name for path in out.iterdir()] == ["discover.cache"]
     counted.clear()
     good("discover", few, *options, "--out", out)
-    again = sum(counted)
+    again = sum(counted)  # with those of images with random phases
     good("discover", few, *options, "--out", tmp_path / "new")
-    assert sum(counted) == 2 * again + 12 and first >= 12
+    assert sum(counted) == 2 * again + 12
     assert (out / "parts.csv").read_text() == (tmp_path / "new" / "parts.csv").read_text()
     assert not (out / "discover.cache").exists()
-
-
-def test_patches_are_not_kept_for_they_are_quicker_to_compute_than_to_read(few, tmp_path, monkeypatch):
-    from viewsmith.methods.discovery.network_maps import MapCache
-
-    monkeypatch.delattr(MapCache, "write")
-    good("discover", few, "--windows", 4, "--out", tmp_path / "found")
 
 
 @pytest.mark.parametrize("kind", [slow("images"), "series"])
@@ -361,15 +356,18 @@ def test_a_discovery_that_was_stopped_while_it_wrote_starts_again(kind, few, tmp
     assert again.refused("exists and is not empty: choose a new folder")
 
 
-def test_features_in_a_cache_are_those_of_the_same_images_alone(network, tmp_path):
+@pytest.mark.parametrize(("kind", "files"), [("network", 2), ("patches", 1)])
+def test_features_in_a_cache_are_those_of_the_same_images_alone(network, tmp_path, kind, files):
+    """Patches of images that were not fitted are not kept."""
     from located_discs import with_discs
 
     x, other = with_discs(12)[0], with_discs(12, seed=3)[0]
-    model = viewsmith.Discovery(windows=[4], features=str(network), cache=str(tmp_path / "cache")).fit(x)
-    plain = viewsmith.Discovery(windows=[4], features=str(network)).fit(x)
+    features = str(network) if kind == "network" else "patches"
+    model = viewsmith.Discovery(windows=[4], features=features, cache=str(tmp_path / "cache")).fit(x)
+    plain = viewsmith.Discovery(windows=[4], features=features).fit(x)
     for samples in (x, other, x):
         assert (model.score_samples(samples) == plain.score_samples(samples)).all()
-    assert len(list((tmp_path / "cache").glob("*.maps"))) == 2
+    assert len(list((tmp_path / "cache").glob("*.maps"))) == files
     model.save(tmp_path / "run")
     assert viewsmith.load(tmp_path / "run").cache is None
 

@@ -5,10 +5,12 @@ import pytest
 import torch
 from torch import nn
 
+from located_discs import noise
 from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.methods.discovery import network_maps
 from viewsmith.methods.discovery.network_maps import MapCache
+from viewsmith.modalities.images.features import Patches
 
 MAPS = np.random.default_rng(0).normal(size=(6, 4, 5, 3)).astype(np.float32)
 
@@ -81,3 +83,16 @@ def test_memory_of_a_network_is_known_before(monkeypatch):
     message = refusal(Discovery(features=network, feature_layer="3", image_size=48).fit, x)
     assert "it sees images of 192 x 192 pixels with image_size=48" in message and "--image-size 32" in message
     Discovery(features=network, feature_layer="3", image_size=32, windows=[2]).fit(x)
+
+
+def test_features_of_larger_patches_are_kept_too(tmp_path, monkeypatch):
+    x, cache, counted = noise(12), str(tmp_path / "cache"), []
+    plain = Patches.__call__
+    monkeypatch.setattr(Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
+    with pytest.warns(UserWarning, match="nothing recurs"):
+        Discovery(windows=[4], cache=cache).fit(x)
+    first = sum(counted)
+    counted.clear()
+    with pytest.warns(UserWarning, match="nothing recurs"):
+        Discovery(windows=[4], cache=cache).fit(x)
+    assert sum(counted) == first - 2 * len(x)

@@ -275,7 +275,7 @@ class ImageSearch(Search):
         windows, drawn = [part.window for part in solutions], rest.drawn(MORE)
         others, twice = self._fresh(windows, self.reduction)._solutions(drawn), None
         if not self.parts and isinstance(self.dense, Patches):
-            twice = self._fresh(windows, 2)
+            twice = dataclasses.replace(self._fresh(windows, 2), cache=self.cache)
             others += self._fresh(windows, 2)._solutions(drawn)
             coarse, valid = twice._features(rest.images, rest.rows, "larger patches")
             solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
@@ -289,7 +289,7 @@ class ImageSearch(Search):
         at = next(i for i, each in enumerate(compared) if each is part)
         solutions[at] = part
         if twice is not None and at >= len(windows):
-            self.dense, self.reduction, maps = twice.dense, 2, coarse
+            self.dense, self.reduction, self._cached, maps = twice.dense, 2, (None, None), coarse
         return part, maps
 
     def halves(self) -> str:
@@ -383,12 +383,12 @@ class ImageSearch(Search):
                 yield same[start : start + most], (height, width)
 
     def _cache(self, images: ImageList) -> MapCache | None:
-        """Where the features of these images are kept; None without `cache`, for images that were made, and for what
-        is no network: patches are computed again in the time that it takes to read them."""
-        if self.cache is None or images.contents is tuple or not isinstance(self.dense, NetworkMaps):
+        """Where the features of these images are kept; None without `cache`, for images that were made, or for an own
+        function."""
+        if self.cache is None or images.contents is tuple or not isinstance(self.dense, Patches | NetworkMaps):
             return None
         if images is not self._cached[0]:
-            state = self.dense.state() | self.dense.weights()
+            state = self.dense.state() | ({} if isinstance(self.dense, Patches) else self.dense.weights())
             key = key_of(
                 [*images.contents(), str(self.image_size).encode(), *(t.numpy().tobytes() for t in state.values())]
             )
@@ -397,10 +397,10 @@ class ImageSearch(Search):
         return self._cached[1]
 
     def _maps(
-        self, images: ImageList, rows: np.ndarray | None = None, source_name: str = ""
+        self, images: ImageList, rows: np.ndarray | None = None, source_name: str = "", kept: bool = True
     ) -> tuple[Features, np.ndarray]:
         """Dense features (n, h, w, d) of images, by default of all of some with random phases, padded to the largest,
-        and which cells are of an image."""
+        and which cells are of an image; they are `kept` in the cache for later."""
         rows, source_name = (np.arange(len(images)), "random phases") if rows is None else (rows, source_name)
         blocks, cache = list(self._sized(images, rows)), self._cache(images)
         stride = getattr(self.dense, "stride", CELL)
@@ -422,7 +422,7 @@ class ImageSearch(Search):
                     numbers = name_list(rows[at].tolist())
                     raise InputError(f"the features of images {numbers} have NaN or infinite values")
                 own = maps.detach().permute(0, 2, 3, 1).float().to(self.device)
-                if cache is not None and own.shape[1:3] == cells:
+                if kept and cache is not None and own.shape[1:3] == cells:
                     cache.write(rows[at], here(own))
             _, height, width, d = own.shape
             if not len(padded):  # before all are there, so that they are in memory once
@@ -475,7 +475,8 @@ class ImageSearch(Search):
         starts = range(0, len(images), self._block) if self.parts else range(0)
         blocks = [np.arange(start, min(start + self._block, len(images))) for start in starts]
         for rows in with_progress(blocks, "boxes", len(images), "images", size=len, told=TOLD):
-            maps, valid = self._maps(images, rows)
+            # Patches of images that were not fitted are computed again in less time than it takes to keep them.
+            maps, valid = self._maps(images, rows, kept=isinstance(self.dense, NetworkMaps))
             free = valid.copy()
             for kind, part in enumerate(self.parts):
                 boxes_of_kind = image_parts.boxes_of(part, maps, free, self._places(part))

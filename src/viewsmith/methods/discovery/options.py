@@ -40,8 +40,8 @@ class DiscoveryOptions:
     feature_weights: Annotated[str | None, Flag("FILE")] = None
     """For timm: a safetensors file, or "random"; default: those that timm publishes."""
     cache: str | None = None
-    """Images: a folder in which the features of a network are kept in a file, computed once for `fit`, `locate` and
-    `crops`, and reused after a stop."""
+    """Images: a folder in which features are kept in a file, and reused after a stop: those of a network, computed once
+    for `fit`, `locate` and `crops`, and patches of the images that are fitted."""
     device: str = "auto"
     """Images: where features are computed and searched, auto (a GPU, if there is one), cpu or cuda."""
     image_size: Annotated[int, Bounds(ge=32)] = 128
