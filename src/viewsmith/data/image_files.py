@@ -466,6 +466,7 @@ def _alike(files: Sequence[ImageFile]) -> list[ImageFile]:
 
 
 def _in_color(file: ImageFile) -> ImageFile:
+    """A gray file as one in color."""
     return replace(
         file,
         shape=(*file.shape, 3),

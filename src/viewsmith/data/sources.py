@@ -198,7 +198,8 @@ def _read(name: str, request: DataOptions) -> FileContents:
         chosen = find("reader", "images")
     if request.modality == "spectra" and path.is_dir() and chosen.name == "images":  # pictures beside spectra
         chosen = find("reader", "spectra")
-    if chosen.name == "images" and path.is_dir() and not any(map(_is_image, files_in(path))):
+    images = (file for file in files_in(path) if file.name.lower().endswith(SUFFIXES))
+    if chosen.name == "images" and path.is_dir() and next(images, None) is None:
         refuse_folder(path, by_ending())  # of which no option is the fault
     check_effect(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
@@ -208,10 +209,6 @@ def _read(name: str, request: DataOptions) -> FileContents:
         raise TypeError(f"the reader {chosen.name!r} returned {type(found).__name__}, expected FileContents")
     y, groups = (np.asarray(each) if isinstance(each, list | tuple) else each for each in (found.y, found.groups))
     return dataclasses.replace(found, y=y, groups=groups)
-
-
-def _is_image(file: Path) -> bool:
-    return file.name.lower().endswith(SUFFIXES)
 
 
 MANY_KINDS = 8  # of which a message does not name all

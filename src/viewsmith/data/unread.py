@@ -246,6 +246,7 @@ def of_temperatures(files: Sequence[Path], folder: Path) -> str:
 
 
 def _of_flir(file: Path) -> bool:
+    """Whether a photograph has temperatures of a FLIR camera."""
     with file.open("rb") as opened:
         return b"FLIR\0" in opened.read(2**16)
 

@@ -120,6 +120,7 @@ HUGE = re.compile(r"\s*[+-]?[\d.]+[eE][+-]?\d{5}")
 
 
 def is_huge(cell: object) -> bool:
+    """Whether pandas would not survive a cell, see `HUGE`."""
     return type(cell) is str and HUGE.match(cell) is not None
 
 

@@ -31,7 +31,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.model import check_has_generator
 from viewsmith.estimator.plan import fingerprint, unscaled
-from viewsmith.estimator.resolve import default_epochs
+from viewsmith.estimator.resolve import default_epochs, with_batch_size
 from viewsmith.evaluation.symmetries import SAMPLES, Symmetries, symmetries
 from viewsmith.methods.contrastive.estimator import Contrastive
 from viewsmith.methods.diffaug.estimator import DiffAug
@@ -246,7 +246,7 @@ def _set_length(model: DiffAug, folder: RunFolder, rows: AnyRows, epochs: int | 
     if find_device(model.device).type != "cpu":
         return line
     modality, shape = modality_of(model.modality), rows.shape[1:]
-    batch = modality.batch_size(shape) if model.batch_size == "auto" else model.batch_size
+    batch = with_batch_size(model, modality, shape).batch_size
     plan = plan_training(modality, len(rows), shape, batch_size=batch, epochs=epochs, minutes=minutes)
     model.set_params(epochs=plan.epochs, generator_epochs=plan.generator_epochs, denoiser=plan.denoiser)
     line += f": {plan.epochs} epochs of the encoder and {plan.generator_epochs} of the generator"

@@ -74,6 +74,7 @@ def hdf5_scene(path: Path) -> ImageFile:
 
 
 def _archive_scene(path: Path, archive: Any) -> ImageFile:
+    """The scene of an archive of arrays, which are all read."""
     return scenes.scene_among(path, {name: _load(path, archive, name) for name in archive.files})
 
 

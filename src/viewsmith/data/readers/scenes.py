@@ -96,6 +96,7 @@ def map_among(shape: tuple[int, ...], arrays: Mapping[str, np.ndarray]) -> str |
 
 
 def _is_named_map(name: str, surely: bool = False) -> bool:
+    """Whether an array has the name of a map; `surely`, if labels of samples never have it."""
     return name.lower() in (*_OF_MAPS, *(() if surely else _OF_LABELS)) or name.lower().endswith("_gt")
 
 
@@ -107,6 +108,7 @@ def _has_fields(array: np.ndarray) -> bool:
 
 
 def _has_classes(array: np.ndarray) -> bool:
+    """Whether an array has few whole numbers."""
     kinds = np.unique(array[np.isfinite(array)]) if array.dtype.kind in "uif" else np.zeros(0)
     return 1 < len(kinds) <= CLASSES and bool((kinds == np.round(kinds)).all())
 

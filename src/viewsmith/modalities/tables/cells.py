@@ -49,6 +49,7 @@ def _digits(decimal: str, thousands: str) -> str:
 
 
 def _number_pattern(digits: str) -> re.Pattern[str]:
+    """A number with limit, sign and unit, and an error, stars or a bracket behind it."""
     rest = rf"\*{{1,3}}|\+|\s*{_ERROR}\s*{digits}\s*{_UNIT}|\s*\([\d.,;:%±\s+\-−–]*\d[\d.,;:%±\s+\-−–]*\)"
     return re.compile(
         rf"\s*(?P<limit>[<>]=?|[≤≥~≈]|)\s*(?P<sign>{_SIGN})(?P<before>{CURRENCIES}?)\s*(?P<inner>{_SIGN})"
@@ -57,6 +58,7 @@ def _number_pattern(digits: str) -> re.Pattern[str]:
 
 
 def _range_pattern(digits: str) -> re.Pattern[str]:
+    """Two numbers with a dash or a word between them, and a unit."""
     return re.compile(rf"\s*(?P<low>{digits})\s*(?:[-−–]|to|bis|\.\.)\s*(?P<high>{digits})\s*(?P<after>{_UNIT})\s*")
 
 
@@ -84,7 +86,7 @@ def _float(text: str, decimal: str) -> float:
 
 
 def _at_limit(value: float, limit: str) -> float:
-    """Below a limit of detection half of it stands for a value, as is usual; above one the limit itself."""
+    """What stands for a value: below a limit of detection half of it, above one the limit itself."""
     return value / 2 if limit in _BELOW and value > 0 else value
 
 
@@ -237,6 +239,7 @@ def warn_read(columns: dict[str, tuple[pd.Series, Form]], source_name: str) -> N
 
 
 def _is_plain(cell: str) -> bool:
+    """Whether pandas reads a cell as a number."""
     return re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", cell) is not None
 
 

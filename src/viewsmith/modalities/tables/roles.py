@@ -112,10 +112,11 @@ def _date_text(column: pd.Series) -> pd.Series:
 
 
 def _first_day(found: re.Match[str]) -> str:
+    """The first day of what `_PART_OF_YEAR` has found, year-month-day; the text itself if there is no such week."""
     year, quarter = int(found["year"] or found["after"]), int(found["quarter"] or found["before"] or 0)
     try:
         return str(date(year, 3 * quarter - 2, 1) if quarter else date.fromisocalendar(year, int(found["week"]), 1))
-    except ValueError:  # no such week
+    except ValueError:
         return found[0]
 
 
