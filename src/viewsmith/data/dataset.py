@@ -239,11 +239,9 @@ class Dataset:
     def __repr__(self) -> str:
         """One line: what it is, where it is from, and its sizes."""
         size = " x ".join(f"{number:,}" for number in self.x.shape)
-        split = f"{len(self.train_index):,} train" + (
-            "" if self.test_index is None else f", {len(self.test_index):,} test"
-        )
+        test = "" if self.test_index is None else f", {len(self.test_index):,} test"
         labels = "no labels" if self.y is None else f"labels {self.label_name!r}" if self.label_name else "labels"
-        return f"Dataset({self.source!r}: {self.modality}, {size} ({split}), {labels})"
+        return f"Dataset({self.source!r}: {self.modality}, {size} ({len(self.train_index):,} train{test}), {labels})"
 
     def _repr_html_(self) -> str:
         """A short table for notebooks."""
@@ -379,7 +377,7 @@ def take(rows: Any, index: np.ndarray) -> Any:
 def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = False) -> Dataset:
     """The train rows alone, with a fifth of the labeled ones, of each class or whole groups, as test rows."""
     y = dataset.y_train
-    absent = np.ones(0, dtype=bool) if y is None else _absent(dataset, y)
+    absent = np.ones(0, bool) if y is None else without_label(y) if dataset.partly_labeled else np.zeros(len(y), bool)
     if y is None or absent.all():
         raise InputError(
             f"{dataset.source}: no train row has a label, which settings are scored with; give --label COLUMN (table, "
@@ -405,10 +403,6 @@ def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = Fa
         )
     index, n = dataset.train_index[np.concatenate([train, test])], len(train)
     return dataset._rows(index, train_index=np.arange(n), test_index=np.arange(n, len(index)), split="given")
-
-
-def _absent(dataset: Dataset, y: np.ndarray) -> np.ndarray:
-    return without_label(y) if dataset.partly_labeled else np.zeros(len(y), dtype=bool)
 
 
 def _fifth(y: np.ndarray, seed: int) -> np.ndarray:

@@ -522,9 +522,8 @@ def in_memory(stack: Stack, source_name: str) -> np.ndarray:
     for row, image in zip(x, stack.images(), strict=True):
         row[:] = image
     names = stack.row_names([file.path.name for file in stack.files])
-    if stack.dtype.kind == "f" and (
-        wrong := [n for n, row in zip(names, x, strict=True) if not np.isfinite(row).all()]
-    ):
+    checked = zip(names, x, strict=True) if stack.dtype.kind == "f" else ()
+    if wrong := [name for name, row in checked if not np.isfinite(row).all()]:
         raise InputError(
             f"{source_name}: values that are not finite (NaN) in {pluralize(len(wrong), 'image')} of {len(x):,}: "
             f"{name_list(wrong)}; leave them out, or fill these values"
@@ -552,12 +551,8 @@ def _channel(wanted: str, names: list[str], file: ImageFile) -> int:
 
 def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str], **more: Any) -> FileContents:
     """What a reader returns of a stack whose images are `x`, and whose files have these names."""
-    signal: dict[str, Any] = {
-        "axes": request.axes,
-        "level": request.level,
-        "channel_files": request.channel_files,
-        "wanted": None if request.channels is None else list(request.channels),
-    }
+    signal: dict[str, Any] = {name: getattr(request, name) for name in ("axes", "level", "channel_files")}
+    signal["wanted"] = None if request.channels is None else list(request.channels)
     signal |= {"channel_names": stack.names or None, "micrometers": stack.micrometers}
     options: dict[str, Any] = {"signal": {name: value for name, value in signal.items() if value is not None}}
     options |= {} if stack.side is None else {"image_size": stack.side}

@@ -12,6 +12,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, say, suggest, warn
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import first_bytes
 from viewsmith.data.reading import reading
 from viewsmith.data.text_lines import lines_of_text
 from viewsmith.data.unread import Format, command
@@ -25,17 +26,10 @@ LEAST_NAMED = 0.1  # of the samples, that a table that was given has by their na
 MISSING_WORDS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null"]
 
 #: Names of columns that number the objects of an image, without case and marks (CellProfiler, Cellpose, scikit-image).
-NUMBERS: tuple[str, ...] = (
-    "objectnumber",
-    "numberobjectnumber",
-    "object",
-    "objectid",
-    "cellid",
-    "cellnumber",
-    "cell",
-    "nucleus",
+NUMBERS = (
+    *("objectnumber", "numberobjectnumber", "object", "objectid", "cellid", "cellnumber", "cell", "nucleus"),
+    *("roi", "labelid", "instance", "mask", "maskid", "label", "number", "id"),
 )
-NUMBERS += ("roi", "labelid", "instance", "mask", "maskid", "label", "number", "id")
 
 
 def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | None, files: Sequence[str] = ()) -> Any:
@@ -174,9 +168,8 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
 def _counted_lines(file: Path) -> list[str]:
     """Lines of a text whose first one is the number of its rows, without that (CelebA); a header that does not name the
     first column has ``file`` for it. Empty for other texts."""
-    with file.open("rb") as opened:
-        if not opened.readline(20).strip().isdigit():
-            return []
+    if not first_bytes(file, 20).partition(b"\n")[0].strip().isdigit():
+        return []
     count, header, *rows = file.read_text("utf-8", "replace").strip().split("\n")
     if int(count) != len(rows):
         return []
@@ -195,11 +188,6 @@ def forms(names: Sequence[str]) -> list[list[str]]:
     files = [re.split(r"[/\\]", name)[-1] for name in names]
     stems = [_ENDING.sub("", name) for name in files]
     return [names, files, stems, [name.casefold() for name in stems]]
-
-
-def _tails(names: Sequence[str], depth: int) -> list[str]:
-    """Names with this number of folders at most, the last ones."""
-    return ["/".join(re.split(r"[/\\]", name.strip())[-depth - 1 :]) for name in names]
 
 
 FOLDED = 3  # of `forms`, in small letters
@@ -236,7 +224,10 @@ def _rows_of(
         if table[column].dtype.kind in "fb" or least > len(names):  # 3.2 is no file 3
             continue
         cells = table[column].map(str).tolist()
-        forms_of_keys = forms(cells)[:1] if table[column].dtype.kind in "iu" else [*forms(cells), _tails(cells, depth)]
+        forms_of_keys = forms(cells)[:1]
+        if table[column].dtype.kind not in "iu":  # also with as many of their folders as names have at most
+            tails = ["/".join(re.split(r"[/\\]", cell.strip())[-depth - 1 :]) for cell in cells]
+            forms_of_keys = [*forms(cells), tails]
         for j, keys in enumerate(forms_of_keys):
             row_of = dict(zip(keys[::-1], range(len(keys))[::-1], strict=True))  # the first of equal ones
             if (several := len(row_of) < len(keys)) and (wanted is None or column in wanted):

@@ -90,11 +90,8 @@ def warn_long(frame: Any, source_name: str) -> bool:
                 filled = ".fillna(0)" if frame[values[0]].dtype.kind in "iu" else ""
                 code = _LONG.code.replace("SAMPLE", sample).replace("NAME", name).replace("FILLED", filled)
                 commas = ".replace(',', '.', regex=True)" if "decimal" in read else ""  # in a column with text, too
-                way = command(
-                    Path(source_name),
-                    replace(_LONG, code=code.replace("COMMAS", commas).replace("READ", read)),
-                    values[0],
-                )
+                form = replace(_LONG, code=code.replace("COMMAS", commas).replace("READ", read))
+                way = command(Path(source_name), form, values[0])
             warn(f"{source_name}: rows are values of {name}, several of each {sample}, and no samples: {way}")
             return True
     return False
@@ -187,22 +184,9 @@ def warn_forms(frame: Any, source_name: str) -> bool:
 
 
 _TIMES = (
-    "time",
-    "date",
-    "datetime",
-    "timestamp",
-    "t",
-    "day",
-    "month",
-    "year",
-    "hour",
-    "second",
-    "seconds",
-    "sample",
-    "step",
+    *("time", "date", "datetime", "timestamp", "t", "day", "month", "year", "hour", "second", "seconds"),
+    *("sample", "step"),
 )
-
-
 MOST_PARTS = 4  # columns, of which two may tell recordings together
 FEWEST_MOMENTS, MOST_COLUMNS = 10, 200  # of a recording in the mean, and of a table in which they are sought
 
@@ -472,10 +456,8 @@ _JOINED = Format(
 
 def _refuse_split_times(path: Path, frame: Any, names: Sequence[str]) -> None:
     """Raise InputError for a table with a column of days and one of times of day, with the line that joins them."""
-    clock = next(
-        (n for n in names if frame[n].astype(str).str.fullmatch(r"\s*\d?\d:\d\d(:\d\d(\.\d+)?)?\s*").all()), None
-    )
-    date = next((n for n in names if frame[n].astype(str).str.fullmatch(r"\s*\d+[-/.]\d+[-/.]\d+\s*").all()), None)
+    forms = (r"\s*\d?\d:\d\d(:\d\d(\.\d+)?)?\s*", r"\s*\d+[-/.]\d+[-/.]\d+\s*")
+    clock, date = (next((n for n in names if frame[n].astype(str).str.fullmatch(f).all()), None) for f in forms)
     text = lines_of_text(path) if clock and date and extension_of(path).lower() in TEXT_TABLES else None
     if clock is None or date is None or frame[date].is_unique:
         return

@@ -10,6 +10,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, require, say
 from viewsmith.core.rows import check_size
+from viewsmith.data.places import first_bytes
 from viewsmith.data.reading import reading
 
 Arrays = dict[str, np.ndarray]
@@ -24,9 +25,7 @@ def arrays_of(path: Path, labels: Sequence[str]) -> tuple[Arrays, Arrays, Arrays
 
     if (header := path.with_suffix(".hea")).is_file() and path.name in header.read_text(errors="replace"):
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
-    with path.open("rb") as file:
-        of_hdf5 = b"MATLAB 7.3" in file.read(64)
-    if of_hdf5:
+    if b"MATLAB 7.3" in first_bytes(path, 64):
         found: dict[str, Any] = _of_hdf5(path)
     else:
         with reading(str(path), "a file of MATLAB"):

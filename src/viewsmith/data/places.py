@@ -69,10 +69,15 @@ def extension_of(path: Path) -> str:
     return both if packed else path.suffix
 
 
+def first_bytes(path: Path, number: int) -> bytes:
+    """The first bytes of a file, as many as there are."""
+    with path.open("rb") as file:
+        return file.read(number)
+
+
 def open_packed(path: Path) -> Any:
     """The bytes of a file, plain or packed by gzip, which its first ones say, by bzip2 or xz, or alone in a zip."""
-    with path.open("rb") as file:
-        ending = ".gz" if file.read(2) == b"\x1f\x8b" else path.suffix.lower().replace(".gz", "")
+    ending = ".gz" if first_bytes(path, 2) == b"\x1f\x8b" else path.suffix.lower().replace(".gz", "")
     if ending == ".zip":
         return _only_one_in(path)
     return import_module(PACKED.get(ending, "io")).open(path, "rb")

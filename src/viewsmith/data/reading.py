@@ -429,8 +429,7 @@ def find_reader(path: Path) -> Entry:
     if found is None:
         refuse(path, ending)
         given = f"the extension {ending!r}" if ending else "no extension"
-        hint = advice(ending, path)
-        if hint:
+        if hint := advice(ending, path):
             raise InputError(f"{path} has {given}; {hint}")
         known = " ".join(ending for ending in by_ending() if not ending.endswith((*places.PACKED, "/")))
         raise InputError(

@@ -162,30 +162,22 @@ def samples_of(
                 f"{source_name}: recording {one_line(name, 40)!r} has several values of {request.or_fitted('label')}: "
                 "--length cuts windows, which have the label at their center"
             )
-        groups = labels_of_recordings(
-            recordings,
-            replace(request, label=None, schema={"groups": request.or_fitted("groups")}),
-            source_name,
-            folder,
-        )[1]
+        of_groups = replace(request, label=None, schema={"groups": request.or_fitted("groups")})
+        groups = labels_of_recordings(recordings, of_groups, source_name, folder)[1]
         y_of: np.ndarray | None = noted
     else:
         y, groups = labels_of_recordings(recordings, request, source_name, folder)
         y_of = None if y is None else y[of]
     signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
     signal |= {"channels": list(recordings[0].channels)} | ({"sounds": True} if sounds else {})
-    train = None if n_train is None else int((of < n_train).sum())
+    whole = np.array([recordings[i].name for i in of])
     return FileContents(
         x,
         y_of,
-        train,
+        None if n_train is None else int((of < n_train).sum()),
         row_names=names,
         groups=None if groups is None else groups[of],
-        windows=Windows(
-            np.array([recordings[i].name for i in of]), starts, recordings[0].rate, ends if sounds else None
-        )
-        if part
-        else None,
+        windows=Windows(whole, starts, recordings[0].rate, ends if sounds else None) if part else None,
         table={"columns": None, "one_hot": {}, "drop": [], "label": request.or_fitted("label")},
         options={"signal": signal},
         modality="series",
@@ -537,15 +529,9 @@ def labels_of_recordings(
         own = "not given" if y is None else "the names of folders"
         columns = " or ".join(one_line(name, 40) for name in table.columns[:8])
         say(f"{source_name}: labels are {own}; others are in {table.attrs['file']}: --label {columns}")
+    in_folders = all(f"/{each.label}/" in f"/{each.name}" for each in recordings)
     if label is not None and not (request.few_labels and label == "y") and (y is None or table is not None):
         y = column_of(table, "label", request, source_name)
-    elif (
-        label is not None and request.schema is None and not request.few_labels and all(map(_in_its_folder, recordings))
-    ):
+    elif label is not None and request.schema is None and not request.few_labels and in_folders:
         warn(f"{source_name}: no table has a column {one_line(label, 40)!r}: labels are the names of folders")
     return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", request, source_name)
-
-
-def _in_its_folder(recording: Recording) -> bool:
-    """Whether the label of a recording is the name of its folder."""
-    return f"/{recording.label}/" in f"/{recording.name}"

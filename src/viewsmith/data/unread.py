@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
-from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of, open_packed
+from viewsmith.data.places import DICOM, TEXT_TABLES, extension_of, first_bytes, open_packed
 from viewsmith.data.text_lines import is_numeral, lines_of_text
 
 _ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
@@ -90,7 +90,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         way = f": {sentence(beside[0], formats()[beside[0].suffix.lower()])}" if beside else " (.set, .edf, .bdf)"
         way = f" {read[0]}" if read else way
         raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
-    elif extension in _NO_FORMAT and _starts_like_uniprot(path):
+    elif extension in _NO_FORMAT and re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", first_bytes(path, 200)):
         several = path.read_bytes().count(b"\n//") > 1
         line = command(path, named("uniprot"), "" if several else _WINDOWS)
         cut = "" if several else "; one is cut into windows of 100"
@@ -119,15 +119,10 @@ def _by_content(path: Path, extension: str) -> Format | None:
     if extension in (".nc", ".nc4") and _along_one_axis(path):
         return named("profile")
     if extension in formats():
-        with path.open("rb") as file:
-            start = file.read(20)
-            if start.startswith(b"* MICROMED"):
-                return named("neural", "MicromedIO")
-            if start.startswith(b"LASF"):
-                raise InputError(
-                    f"{path} is a cloud of points: write images of its pieces, or their features in a table"
-                )
-        return None
+        start = first_bytes(path, 10)
+        if start.startswith(b"LASF"):
+            raise InputError(f"{path} is a cloud of points: write images of its pieces, or their features in a table")
+        return named("neural", "MicromedIO") if start == b"* MICROMED" else None
     try:
         with open_packed(path) as file:
             content = file.read(100_000)
@@ -158,9 +153,7 @@ def _has_epochs(path: Path) -> bool:
 def _along_one_axis(path: Path) -> bool:
     """Whether the numbers of a NetCDF file have one axis at most."""
     try:
-        with path.open("rb") as file:
-            classic = file.read(3) == b"CDF"
-        if classic:
+        if first_bytes(path, 3) == b"CDF":
             from scipy.io import netcdf_file
 
             with netcdf_file(path, mmap=False) as found:
@@ -236,7 +229,7 @@ def of_temperatures(files: Sequence[Path], folder: Path) -> str:
     has measured, with the line that converts these; else empty."""
     photographs = [file for file in files if file.suffix.lower() in (".jpg", ".jpeg")]
     some = photographs[:: max(1, len(photographs) // LOOKED_AT)]
-    hidden = [file.name for file in some if file.is_file() and _of_flir(file)]
+    hidden = [file.name for file in some if file.is_file() and b"FLIR\0" in first_bytes(file, 2**16)]
     if not hidden:
         return ""
     return (
@@ -245,20 +238,8 @@ def of_temperatures(files: Sequence[Path], folder: Path) -> str:
     )
 
 
-def _of_flir(file: Path) -> bool:
-    """Whether a photograph has temperatures of a FLIR camera."""
-    with file.open("rb") as opened:
-        return b"FLIR\0" in opened.read(2**16)
-
-
 def _is_dicom(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(132)[128:] == b"DICM"
-
-
-def _starts_like_uniprot(path: Path) -> bool:
-    with path.open("rb") as file:
-        return re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", file.read(200)) is not None
+    return first_bytes(path, 132)[128:] == b"DICM"
 
 
 def _by_first_lines(content: bytes) -> Format | None:

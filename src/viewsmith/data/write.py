@@ -244,12 +244,11 @@ def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list
         frame = rows.table.decode(flat, rows.known)
     else:
         frame = pd.DataFrame(flat, columns=names or [f"x{i}" for i in range(flat.shape[1])])
-    for place, (name, values) in enumerate(
-        (
-            ("row", np.repeat(arrays["index"], views.shape[1])),
-            ("view", np.tile(np.arange(views.shape[1]), views.shape[0])),
-        )
-    ):
+    columns = {
+        "row": np.repeat(arrays["index"], views.shape[1]),
+        "view": np.tile(np.arange(views.shape[1]), len(views)),
+    }
+    for place, (name, values) in enumerate(columns.items()):
         while name in frame.columns:
             name += "_"
         frame.insert(place, name, values)
@@ -270,13 +269,9 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
         with atomic_path(target_of(path)) as temporary:
             spreadsheet_frame(locations).to_csv(temporary, index=False, float_format="%.6g")
         return
-    columns = zip(
-        _sequence_names(dataset, locations),
-        locations["start"],
-        locations["end"],
-        (1000 * locations["probability"]).round(),
-        strict=True,
-    )
+    scores = (1000 * locations["probability"]).round()
+    names = _sequence_names(dataset, locations)
+    columns = zip(names, locations["start"], locations["end"], scores, strict=True)
     lines = (f"{name}\t{start}\t{end}\t.\t{score:.0f}\n" for name, start, end, score in columns)
     write_text_atomic(target_of(path), "".join(lines))
 
@@ -284,12 +279,8 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
 def write_crops(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: np.ndarray) -> None:
     """Write the crops at locations in samples, as data for `fit` and other commands, atomically."""
     suffix = path.suffix.lower()
-    if suffix == ".npz":
-        _write_arrays(path, dataset, locations, crops)
-    elif suffix in FASTA:
-        _write_fasta(path, dataset, locations, crops)
-    else:
-        _write_images(path, dataset, locations, crops)
+    write = _write_arrays if suffix == ".npz" else _write_fasta if suffix in FASTA else _write_images
+    write(path, dataset, locations, crops)
 
 
 def _write_arrays(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: np.ndarray) -> None:
@@ -305,14 +296,9 @@ def _write_arrays(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: 
 
 def _write_fasta(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: np.ndarray) -> None:
     records = []
-    columns = (
-        _sequence_names(dataset, locations),
-        locations["start"],
-        locations["end"],
-        locations["split"],
-        locations.index.tolist(),
-    )
-    for crop, name, start, end, split, row in zip(crops, *columns, strict=True):
+    columns = [locations[name] for name in ("start", "end", "split")]
+    names, rows = _sequence_names(dataset, locations), locations.index.tolist()
+    for crop, name, row, start, end, split in zip(crops, names, rows, *columns, strict=True):
         header = f"{name}:{start}-{end}" + ("" if dataset.test_index is None else f" split={split}")
         if dataset.y is not None:
             label = str(dataset.y[row])

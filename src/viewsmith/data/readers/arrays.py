@@ -60,8 +60,7 @@ def mat_scene(path: Path) -> ImageFile:
 def npz_scene(path: Path) -> ImageFile:
     """``X``, or the largest array of numbers, of an .npz file as an image."""
     with _open(path, b"PK", "an .npz archive") as file, reading(str(path), "an .npz archive"):
-        archive = np.load(file, allow_pickle=False)
-        return _archive_scene(path, archive)
+        return _archive_scene(path, np.load(file, allow_pickle=False))
 
 
 def hdf5_scene(path: Path) -> ImageFile:
@@ -124,8 +123,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         keys = names_of_arrays(path, [] if sparse else archive.files, request)
         if sparse:
             return _sparse(path)
-        if request.or_fitted("modality") == "spectra":
-            keys = _with_spectra(path, archive, keys)
+        keys = _with_spectra(path, archive, keys, request)
         _check_not_scene(path, archive, keys, request)
         return _of_archive(path, archive, keys, request)
 
@@ -152,8 +150,7 @@ def read_hdf5(path: Path, request: DataOptions) -> FileContents:
     with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
         archive = Archive(path, file)
         keys = names_of_arrays(path, archive.files, request)
-        if request.or_fitted("modality") == "spectra":
-            keys = _with_spectra(path, archive, keys)
+        keys = _with_spectra(path, archive, keys, request)
         if not keys.keys() & {"X", "X_train", "X_test"}:
             keys["X"] = _largest(path, archive.stored)
         _check_not_scene(path, archive, keys, request)
@@ -296,9 +293,10 @@ def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: Data
     return spectra_of_arrays(made, axes, request, str(path))
 
 
-def _with_spectra(path: Path, archive: Any, keys: Mapping[str, str]) -> dict[str, str]:
-    """Names of arrays of spectra: X is the largest array where that of this name is their axis, or there is none."""
-    if "X_train" in keys or ("X" in keys and _axes(path, archive, keys["X"]) > 1):
+def _with_spectra(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> dict[str, str]:
+    """Names of arrays; of spectra X is the largest array where that of this name is their axis, or there is none."""
+    named = "X_train" in keys or ("X" in keys and _axes(path, archive, keys["X"]) > 1)
+    if named or request.or_fitted("modality") != "spectra":
         return dict(keys)
     sizes = {name: np.size(archive[name]) for name in archive.files if _axes(path, archive, name) > 1}
     if not sizes:

@@ -223,8 +223,7 @@ def read_mtx(path: Path, request: DataOptions) -> FileContents:
         f"{path}: genes are {'rows' if transposed else 'columns'} and cells {'columns' if transposed else 'rows'}, by "
         f"the names in {one_line((genes[1] or cells[1] or path).name, 60)}"
     )
-    n = counts.shape[1 if transposed else 0]
-    names = cells[0] or [str(number) for number in range(n)]
+    names = cells[0] or [str(number) for number in range(counts.shape[1 if transposed else 0])]
     of_genes = genes[0] or [str(number) for number in range(counts.shape[0 if transposed else 1])]
     cells_first: Any = sparse.csr_array(counts.T) if transposed else counts
     return counts_of_cells(cells_first, names, of_genes, request, str(path), (path.parent,))
@@ -286,10 +285,7 @@ def read_loom(path: Path, request: DataOptions) -> FileContents:
         stored = file["matrix" if layer is None else f"layers/{layer}"]
         check_size(4 * stored.size, f"{path}, {stored.shape[1]:,} x {stored.shape[0]:,} values,", "save it as .h5ad")
         counts = sparse.csr_array(stored[:].T)
-        obs, var = (
-            _attributes(file[name], size)
-            for name, size in zip(("col_attrs", "row_attrs"), stored.shape[::-1], strict=True)
-        )
+        obs, var = _attributes(file["col_attrs"], stored.shape[1]), _attributes(file["row_attrs"], stored.shape[0])
     cells, genes = _named(obs, _CELLS, path, "cells"), _named(var, _GENES, path, "genes")
     found = counts_of_cells(counts, cells, genes, request, str(path), obs=obs)
     return found if layer is None else FileContents(**(vars(found) | {"options": {"layer": layer}}))

@@ -19,7 +19,7 @@ from viewsmith.core.files import read_json
 from viewsmith.core.rows import check_size
 from viewsmith.data.layouts import READ
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import VALIDATION, file_of
+from viewsmith.data.places import VALIDATION, file_of, first_bytes
 from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, check_column, lines_above, table_rows, titles, with_none
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
@@ -188,8 +188,8 @@ def _with_labels(path: Path, columns: list[str]) -> tuple[pd.DataFrame, list[str
 def read_sas(path: Path, request: DataOptions) -> FileContents:
     """A table of SAS, or one in its format for transport."""
     _check_file_size(path)
-    with reading(str(path), "a table of SAS"), path.open("rb") as file:
-        if file.read(25) == b"HEADER RECORD*******LIBV8":
+    with reading(str(path), "a table of SAS"):
+        if first_bytes(path, 25) == b"HEADER RECORD*******LIBV8":
             raise InputError(sentence(path, named("xport8")))
         frame = pd.read_sas(path, encoding="latin-1" if path.suffix.lower() == ".xpt" else "infer")
     numbers = frame.select_dtypes("number")
@@ -296,10 +296,8 @@ def read_sqlite(path: Path, request: DataOptions) -> FileContents:
         )
         table = _one([name for (name,) in db.execute(query)], given, file, "table")
         quoted = '"' + table.replace('"', '""') + '"'
-        count, width = (
-            db.execute(f"SELECT count(*) FROM {quoted}").fetchone()[0],
-            len(db.execute(f"SELECT * FROM {quoted} LIMIT 0").description),
-        )
+        count = db.execute(f"SELECT count(*) FROM {quoted}").fetchone()[0]
+        width = len(db.execute(f"SELECT * FROM {quoted} LIMIT 0").description)
         check_size(8 * count * width, f"{path}, {count:,} x {width} values,", "select fewer rows or columns by a view")
         frame = pd.read_sql_query(f"SELECT * FROM {quoted}", db)
     return _rows(frame, path, request)

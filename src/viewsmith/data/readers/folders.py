@@ -102,14 +102,9 @@ class ImageCache:
         self.pixels.parent.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
         write_mapped((image[None] for image in images), shape, self.pixels, dtype)
-        record: dict[str, Any] = {
-            "source": str(self.source),
-            "files": self._digest,
-            "shape": list(shape),
-            "side": self.side,
-        }
-        record["left_out"] = self._left_out
-        write_json_atomic(self.record, record | {"digest": digest_of(self.pixels)})
+        record: dict[str, Any] = {"source": str(self.source), "files": self._digest, "shape": list(shape)}
+        record |= {"side": self.side, "left_out": self._left_out, "digest": digest_of(self.pixels)}
+        write_json_atomic(self.record, record)
         return read_mapped(self.pixels)
 
 
@@ -187,11 +182,8 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         ]
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
-        some = [
-            entry
-            for entry in images.ignored
-            if entry.suffix.lower() in (*TABLES, ".jsonl") and not is_submission(entry)
-        ]
+        listed = [each for each in images.ignored if each.suffix.lower() in (*TABLES, ".jsonl")]
+        some = [entry for entry in listed if not is_submission(entry)]
         table = min(some, key=lambda entry: not entry.name.lower().startswith("train"), default=None)
         of_labels = table is not None and request.label is None and request.schema is None
         beside = beside_images(path) if request.schema is None and request.masks is None else ""
@@ -326,11 +318,8 @@ def _labels(
     labels, or as groups by the name `OF_FOLDERS`."""
     y = np.array(of_folders, dtype=np.str_) if of_folders else None
     replace(request, label=None).check_no_table_options(str(path))
-    if (
-        y is not None
-        and request.or_fitted("groups") == OF_FOLDERS
-        and OF_FOLDERS not in (() if table is None else table)
-    ):
+    by_folder = request.or_fitted("groups") == OF_FOLDERS and OF_FOLDERS not in (() if table is None else table)
+    if y is not None and by_folder:
         return (column_of(table, "label", request, str(path)) if request.or_fitted("label") else None), y
     if y is not None and request.schema is request.groups is None and all(map(_PERSON.fullmatch, of_folders)):
         say(f"{path}: folders such as {of_folders[0]} are labels; if they are of persons: --groups {OF_FOLDERS}")
@@ -525,9 +514,7 @@ def image_files(root: Path) -> list[Path]:
 
 def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
     """Image files, folders and other files of a folder, each sorted by name, without hidden entries."""
-    images: list[Path] = []
-    folders: list[Path] = []
-    other: list[Path] = []
+    images, folders, other = list[Path](), list[Path](), list[Path]()
     for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         if entry.name.startswith("."):
             continue

@@ -22,7 +22,7 @@ from viewsmith.core.rows import check_size
 from viewsmith.data.damaged import Unreadable
 from viewsmith.data.image_files import ImageFile, chosen, opening
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SUFFIXES, TIFF, file_of
+from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SUFFIXES, TIFF, file_of, first_bytes
 from viewsmith.data.reading import FileContents, deep, reader, reading
 from viewsmith.data.tiles import image_reader
 from viewsmith.data.unread import named, refuse, sentence
@@ -185,19 +185,17 @@ def fits_file(path: Path) -> ImageFile:
     from astropy.io import fits
 
     # Old keywords are no fault of the image.
-    name = file_of(path)[0]
-    with opening(path, "a FITS file"), warnings.catch_warnings(action="ignore"), fits.open(name) as file:
-        images = [(i, each) for i, each in enumerate(file) if each.is_image and len(each.shape) >= 2]
+    place = file_of(path)[0]
+    with opening(path, "a FITS file"), warnings.catch_warnings(action="ignore"), fits.open(place) as file:
+        images = [
+            (i, each, each.name or str(i)) for i, each in enumerate(file) if each.is_image and len(each.shape) >= 2
+        ]
         if not images:
             raise InputError(f"{path} is a FITS file without an image of two axes or more")
         # Extensions of one name are alike, such as chips; an image, its errors and its flags have other names.
-        called = [each.name or str(i) for i, each in images]
-        kinds = [
-            (each.shape[-2:], each.shape, of.rstrip("0123456789")) for of, (_, each) in zip(called, images, strict=True)
-        ]
-        numbered = [
-            f"{of},{each.ver}" if called.count(of) > 1 else of for of, (_, each) in zip(called, images, strict=True)
-        ]
+        called = [name for *_, name in images]
+        kinds = [(each.shape[-2:], each.shape, name.rstrip("0123456789")) for _, each, name in images]
+        numbered = [f"{name},{each.ver}" if called.count(name) > 1 else name for _, each, name in images]
         taken, left_out = chosen(path, kinds, numbered)
         numbers, image = [images[i][0] for i in taken], images[taken[0]][1]
         shape = tuple(map(int, image.shape))
@@ -207,13 +205,13 @@ def fits_file(path: Path) -> ImageFile:
     several = [len(taken)] if len(taken) > 1 else []
 
     def pixels() -> np.ndarray:
-        with warnings.catch_warnings(action="ignore"), fits.open(name) as file:
+        with warnings.catch_warnings(action="ignore"), fits.open(place) as file:
             found = [np.asarray(file[number].data).astype(dtype) for number in numbers]
         return np.stack(found) if several else found[0]
 
     def opened() -> Any:
         with warnings.catch_warnings(action="ignore"):
-            return fits.open(name)[numbers[0]].section  # reads what is asked for
+            return fits.open(place)[numbers[0]].section  # reads what is asked for
 
     axes = "P" * len(several) + FITS_AXES[-len(shape) :]
     found = ImageFile(path, (*several, *shape), axes, dtype, pixels, left_out=left_out)
@@ -230,10 +228,8 @@ def _envi_header(path: Path) -> Path | None:
     named = path.name and path.suffix.lower() in ENVI_DATA  # the folder "." has no name
     beside = (path.with_suffix(".hdr"), path.with_name(f"{path.name}.hdr")) if named else ()
     for place in (path, *beside):
-        if place.suffix.lower() == ".hdr" and place.is_file():
-            with place.open("rb") as file:
-                if file.read(4) == b"ENVI":
-                    return place
+        if place.suffix.lower() == ".hdr" and place.is_file() and first_bytes(place, 4) == b"ENVI":
+            return place
     return None
 
 
@@ -281,17 +277,8 @@ def envi_file(path: Path) -> ImageFile:
         column, row, x, y, width, height = place
         transform = (x - (column - 1) * width, width, 0.0, y + (row - 1) * height, 0.0, -height)
     dtype = stored.newbyteorder("=")
-    return ImageFile(
-        header,
-        shape,
-        axes,
-        dtype,
-        lambda: opened().astype(dtype),
-        tuple(names),
-        opened=opened,
-        transform=transform,
-        empty=empty,
-    )
+    scene = ImageFile(header, shape, axes, dtype, lambda: opened().astype(dtype), tuple(names), opened=opened)
+    return replace(scene, transform=transform, empty=empty)
 
 
 MICROMETERS = {"nanometer": 1e-3, "micrometer": 1.0, "millimeter": 1e3}

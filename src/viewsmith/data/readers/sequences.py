@@ -19,7 +19,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, require, say, warn
 from viewsmith.data.label_tables import column_of, rows_of_names, table_of_names, table_options
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import TEXT_TABLES, extension_of
+from viewsmith.data.places import TEXT_TABLES, extension_of, first_bytes
 from viewsmith.data.reading import FileContents, open_text, reader, reading
 from viewsmith.data.recording_files import files_of
 from viewsmith.data.unread import Format, command, hidden_letters, letters_way, named, quoted_path, sentence
@@ -475,9 +475,8 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
 def read_bed(path: Path, request: DataOptions) -> FileContents:
     """Sequences of intervals as ASCII letters, uint8 (n, L), read from the strand of each, as FASTA has them."""
     genome, width = request.or_fitted("genome"), request.or_fitted("width")
-    with path.open("rb") as file:
-        if file.read(2) == GENOTYPES:
-            raise InputError(sentence(path, named("plink")))
+    if first_bytes(path, 2) == GENOTYPES:
+        raise InputError(sentence(path, named("plink")))
     if genome is None:
         raise InputError(
             f"{path} has intervals without a sequence: give the genome that they are of (--genome hg38.fa)"

@@ -15,6 +15,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, require, say, warn
 from viewsmith.data.event_tables import ANNOTATIONS
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import first_bytes
 from viewsmith.data.reading import FileContents, reader, reading
 from viewsmith.data.recording_files import files_of, name_in, stay_on_disk
 from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, channel_place, samples_of
@@ -131,13 +132,10 @@ def _refuse_frames(path: Path) -> None:
     """Raise InputError for frames of a detector of X-rays, which have the same ending as recordings, with the line that
     converts them."""
     first = path if path.is_file() else next(file for file, _ in files_of(path, EDF)[0])
-    with first.open("rb") as file:
-        if file.read(1) != b"{":
-            return
-    form = named("frames")
-    raise InputError(
-        f"{first} is {form.what}: {command(path, replace(form, code=form.code.replace('{suffix}', first.suffix)))}"
-    )
+    if first_bytes(first, 1) == b"{":
+        form = named("frames")
+        line = command(path, replace(form, code=form.code.replace("{suffix}", first.suffix)))
+        raise InputError(f"{first} is {form.what}: {line}")
 
 
 def _notes(folder: Path, request: DataOptions) -> dict[Path, list[Path]]:

@@ -140,19 +140,15 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     if request.label is None:
         features_named = {name: role for name, role in roles.items() if name not in given and role not in LEFT_OUT}
         labels.warn_label_among(features_named, source_name)
-    numbers = (
-        None
-        if y is None
-        else labels.numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
-    )
+    column = f"{source_name}: label column {request.label}"
+    numbers = None if y is None else labels.numbers_of(y, column, request.target_or_fitted)
     if numbers is not None and request.label is not None:
         y = numbers
         used = [name for name, role in roles.items() if role == "numeric" and frames.is_numeric(features[name])]
         labels.warn_leaks(features[used], numbers, request.label, source_name, numbers=True)
     elif y is not None and request.label is not None:
-        partial = request.few_labels or labels.lacks_labels(
-            y, f"{source_name}: label column {one_line(request.label, 60)}"
-        )
+        column = f"{source_name}: label column {one_line(request.label, 60)}"
+        partial = request.few_labels or labels.lacks_labels(y, column)
         known = ~labels.missing_labels(y) if partial else np.ones(len(y), dtype=bool)
         used = [name for name, role in roles.items() if role != "drop"]
         among = frames.without_columns(features, set(roles).difference(used))
@@ -406,38 +402,29 @@ def _apart(frame: pd.DataFrame, others: Collection[str | None], source_name: str
     return frame[[name for name in frame.columns if name in others]].join(pixels)
 
 
-def _say_pixels(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
-    """Say how columns that are named pixels are read as images."""
+def _warn_other_samples(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
+    """Say that columns of a new table are pixels, points of spectra or recordings, or names of image files, which are
+    taken for features without an order."""
+    if request.modality is not None or request.schema is not None:
+        return
     pixels = [name for name in frame.columns if _PIXEL.fullmatch(name)]
     side = math.isqrt(len(pixels))
-    if request.modality is request.schema is None and side >= SMALLEST_SIDE and side**2 == len(pixels):
+    if side >= SMALLEST_SIDE and side**2 == len(pixels):
         say(f"{source_name}: its {len(pixels):,} pixels are columns; images of {side} x {side}: --modality images")
-
-
-def _warn_images(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
-    """Warn of a column with names of image files, which a table does not open."""
-    if request.modality is request.schema is None:
-        for name in frame.select_dtypes(exclude="number").columns:
-            if name in (request.label, *request.drop) or not len(frame):
-                continue
-            cells = (str(cell).lower() for cell in frame[name])  # of which the first mostly says that it is none
-            if all(cell.endswith(SUFFIXES) for cell in cells):
-                warn(
-                    f"{source_name}: {one_line(str(name), 40)} has names of image files, which are not opened: "
-                    "--modality images reads those in the folder of the table; of another folder: give that, with "
-                    f"--labels {source_name} --label COLUMN"
-                )
-                return
-
-
-def _warn_points(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
-    """Say that columns are the points of spectra or recordings, which a table takes for features without an order."""
-    new = request.modality is request.schema is None
-    if new and (points := frames.smooth_points(frame)) and not _PIXEL.fullmatch(points[0]):
+    if (points := frames.smooth_points(frame)) and not _PIXEL.fullmatch(points[0]):
         warn(
             f"{source_name}: its {len(points):,} columns {points[0]} to {points[-1]} are points of an axis, whose "
             "values hardly change from one to the next: --modality spectra, or --modality series for recordings"
         )
+    for name in frame.select_dtypes(exclude="number").columns if len(frame) else ():
+        cells = (str(cell).lower() for cell in frame[name])  # of which the first mostly says that it is none
+        if name not in (request.label, *request.drop) and all(cell.endswith(SUFFIXES) for cell in cells):
+            warn(
+                f"{source_name}: {one_line(str(name), 40)} has names of image files, which are not opened: --modality "
+                "images reads those in the folder of the table; of another folder: give that, with --labels "
+                f"{source_name} --label COLUMN"
+            )
+            return
 
 
 def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
@@ -454,9 +441,7 @@ def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
                 "table=data.x.table)"
             )
         return _rows_by_schema(frame, request, source_name)
-    _say_pixels(frame, request, source_name)
-    _warn_points(frame, request, source_name)
-    _warn_images(frame, request, source_name)
+    _warn_other_samples(frame, request, source_name)
     dropped = [name for name, role in given_roles(request).items() if role == "drop"]
     request = dataclasses.replace(request, drop=tuple(dict.fromkeys([*request.drop, *dropped])))
     _check_options(frame, request, source_name)
