@@ -428,8 +428,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if not hasattr(self, "facts_"):
             return configuration(self, self.random_state, data, {})
         command = {name: self.context_[name] for name in ("command",) if name in self.context_}
-        made = configuration(self, self.facts_.seed, self.context_.get("data"), self.fitted_)
-        return command | made
+        return command | configuration(self, self.facts_.seed, self.context_.get("data"), self.fitted_)
 
     def weights(self) -> dict[str, Tensor]:
         """Weights of the input layer and the method, on the CPU."""

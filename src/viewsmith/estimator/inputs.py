@@ -144,16 +144,12 @@ def _cells_to_fit(cells: Any, options: Arguments) -> Given:
 
 def _others_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) -> Given:
     """Samples to fit on that are neither an AnnData nor of a file."""
-    for name, value, default in (
-        ("layer", options.layer, None),
-        ("use_rep", options.use_rep, None),
-        ("normalization", options.normalization, "auto"),
-    ):
-        if value not in (default, "none"):
+    for name, default in (("layer", None), ("use_rep", None), ("normalization", "auto")):
+        if (value := getattr(options, name)) not in (default, "none"):
+            instead = " and give viewsmith.modalities.log_normalize(X)" if name == "normalization" else ""
             raise InputError(
                 f"{name} is {one_line(value, 60)!r}, which is for an AnnData, but X is of type {type(X).__name__}: "
-                f"leave {name} out"
-                + (" and give viewsmith.modalities.log_normalize(X)" if name == "normalization" else "")
+                f"leave {name} out{instead}"
             )
     names = None if context is None else context.get("feature_names")
     if names is None and speaks_table(X):
@@ -331,10 +327,8 @@ def _of_array(given: Any, n_rows: int) -> Any:
             f"neighbors has {array[row, column]} in row {row}, expected row numbers from 0 to {n_rows - 1}; where rows "
             "have different numbers of neighbors, give a sparse matrix"
         )
-    rows = np.repeat(np.arange(n_rows), array.shape[1])
-    edges = sparse.csr_array(
-        (np.ones(array.size, dtype=np.int32), (rows, array.ravel().astype(np.int64))), shape=(n_rows, n_rows)
-    )
+    ends = np.repeat(np.arange(n_rows), array.shape[1]), array.ravel().astype(np.int64)
+    edges = sparse.csr_array((np.ones(array.size, dtype=np.int32), ends), shape=(n_rows, n_rows))
     edges.sum_duplicates()
     return edges
 

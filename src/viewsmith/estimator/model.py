@@ -302,12 +302,8 @@ def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, 
         check(isinstance(encoder, nn.Module), f"the encoder {name!r}", type(encoder).__name__, "a torch.nn.Module")
         blank = modality.blank(shape)
         width = probe(encoder, repr(name), blank.expand(2, *blank.shape[1:]))
-        check(
-            width == options.n_components,
-            f"the width of the encoder {name!r}",
-            width,
-            f"{options.n_components}, its n_components",
-        )
+        expected = f"{options.n_components}, its n_components"
+        check(width == options.n_components, f"the width of the encoder {name!r}", width, expected)
     if plan.fresh and options.encoder_weights is not None:
         _load_initial(options.encoder_weights, encoder, context, modality.name)
     if options.freeze == "all" and options.encoder_weights is None:
@@ -453,21 +449,11 @@ def make_head(plan: AnyContext, encoder: nn.Module, dims: Any, **options: Any) -
 
 def make_optimizer(plan: AnyContext, head_lr_scale: float = 1.0) -> Optimizer:
     """The encoder's optimizer and schedules."""
-    options = plan.options
-    return Optimizer(
-        name=options.optimizer,
-        learning_rate=options.learning_rate,
-        weight_decay=options.weight_decay,
-        final_weight_decay=options.final_weight_decay,
-        warmup=options.warmup,
-        schedule=options.schedule,
-        clip=options.gradient_clip,
-        exclude_norm_and_bias=options.exclude_norm_and_bias,
-        trust_coefficient=options.trust_coefficient,
-        head_lr_scale=head_lr_scale,
-        constant_predictor_rate=options.constant_predictor_rate,
-        freeze_last_layer=options.freeze_last_layer,
-    )
+    options = plan.options  # their momentum is that of a framework
+    same = ["learning_rate", "weight_decay", "final_weight_decay", "warmup", "schedule", "exclude_norm_and_bias"]
+    same += ["trust_coefficient", "constant_predictor_rate", "freeze_last_layer"]
+    given = {name: getattr(options, name) for name in same}
+    return Optimizer(options.optimizer, clip=options.gradient_clip, head_lr_scale=head_lr_scale, **given)
 
 
 # ---- view makers ----------------------------------------------------------------------------------------------------

@@ -160,11 +160,8 @@ def no_option(cls: Any, name: str, further: Iterable[str] = ()) -> InputError:
     """The error for an option that an estimator does not have; it also suggests parts, and `further` options of those
     that are chosen."""
     close = similar(name, [*(field.name for field in dataclasses.fields(cls)), *slots(cls), *further])
-    hint = (
-        f"did you mean {' or '.join(close)}?"
-        if close
-        else f"`viewsmith methods {getattr(cls, 'name', '')}` lists its options"
-    )
+    listed = f"`viewsmith methods {getattr(cls, 'name', '')}` lists its options"
+    hint = f"did you mean {' or '.join(close)}?" if close else listed
     return InputError(f"{cls.__name__} has no option {name!r}: {hint}")
 
 
@@ -174,15 +171,13 @@ class Signature:
     def __get__(self, estimator: Any, cls: type) -> inspect.Signature:
         hints, parts = registry.annotations_of(cls), slots(cls)
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        shown = []
+        shown, kind = [], inspect.Parameter.KEYWORD_ONLY
         for name in dict.fromkeys(places(cls).values()):
             part = parts.get(name)
             lead = fields[part.lead if part is not None else name] if part is None or part.lead else None
             default = None if lead is None else lead.default
             annotation = hints[lead.name] if lead is not None and part is None else Any
-            shown.append(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            )
+            shown.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
         return inspect.Signature(shown)
 
 
@@ -193,9 +188,8 @@ def constructor(cls: Any) -> Any:
     def __init__(self: Any, **options: Any) -> None:
         super(cls, self).__init__(**options)
 
-    named = (
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(cls, name)) for name in places(cls)
-    )
+    kind = inspect.Parameter.KEYWORD_ONLY
+    named = (inspect.Parameter(name, kind, default=getattr(cls, name)) for name in places(cls))
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     __init__.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
@@ -486,10 +480,8 @@ def _chosen(cls: type, given: Mapping[str, Any], argument: str, modality: str | 
     found: list[registry.Entry] = []
     for modal in [entry.name for entry in registry.entries("modality")] if modality is None else [modality]:
         each = registry.built("modality", modal)
-        default = {
-            "encoder": [each.default_encoder, each.default_encoder_on_gpu],
-            "features": [each.default_features],
-        }.get(argument, each.default_views.split("+"))
+        own = {"encoder": [each.default_encoder, each.default_encoder_on_gpu], "features": [each.default_features]}
+        default = own.get(argument, each.default_views.split("+"))
         listed = default if text == "auto" else text.split("+") if kind == "view maker" else [text]
         found += [entry for name in listed if (entry := registry.get(kind, name, each.name)) is not None]
     if not found and text != "auto" and kind != "features":  # which may be the folder of a run

@@ -180,12 +180,9 @@ def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
     """Raise InputError unless samples are large enough for a network."""
     size, smallest = data.row_shape[:2], entry.tag("smallest", 1)
     smaller = f"use another {part}, " if min(size) >= SMALLEST else ""
-    data.modality.check_size(
-        f"the images have {{have}}, but the {part} {name} needs at least {{least}}",
-        size,
-        smallest,
-        f"{smaller}enlarge them, or use every row as a flat vector with modality='vectors' (--modality vectors)",
-    )
+    fault = f"the images have {{have}}, but the {part} {name} needs at least {{least}}"
+    way = f"{smaller}enlarge them, or use every row as a flat vector with modality='vectors' (--modality vectors)"
+    data.modality.check_size(fault, size, smallest, way)
 
 
 def check_crops(

@@ -82,9 +82,7 @@ def _nothing(context: BaselineContext) -> TrainTest:
     return np.zeros((len(context.x_train), 1), np.float32), np.zeros((len(context.x_test), 1), np.float32)
 
 
-@register("baseline", "raw", help="raw features, as the model scales them")
-def _raw(context: BaselineContext) -> TrainTest:
-    return context.raw_features()
+register("baseline", "raw", help="raw features, as the model scales them")(BaselineContext.raw_features)
 
 
 @register(
@@ -107,9 +105,9 @@ def _pca(context: BaselineContext) -> TrainTest:
     return pca(*context.raw_features())
 
 
-@register("baseline", "untrained", help="the representation with the weights before training")
-def _untrained(context: BaselineContext) -> TrainTest:
-    return context.untrained_representations()
+register("baseline", "untrained", help="the representation with the weights before training")(
+    BaselineContext.untrained_representations
+)
 
 
 @register("baseline", "umap", help="32 UMAP coordinates of the raw features (extra viz)", on_request=True)
@@ -127,9 +125,8 @@ def _umap(context: BaselineContext) -> TrainTest:
 def _pacmap(context: BaselineContext) -> TrainTest:
     train, test = context.raw_features()
     with _quiet():
-        made = _imported("pacmap", "baselines", "the PaCMAP baseline").PaCMAP(
-            n_components=min(32, *train.shape), random_state=0
-        )
+        PaCMAP = _imported("pacmap", "baselines", "the PaCMAP baseline").PaCMAP
+        made = PaCMAP(n_components=min(32, *train.shape), random_state=0)
         return made.fit_transform(train), made.transform(test, basis=train)
 
 
@@ -293,12 +290,8 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
             raise InputError(f"UMAP was given {len(rows)} train rows, expected at least 4")
         if rows.shape[1] > UMAP_WIDTH:
             rows, test_rows = pca(rows, test_rows, UMAP_AXES)
-        model = UMAP(
-            n_components=min(n_components, len(rows) - 2),
-            n_neighbors=min(UMAP_NEIGHBORS, len(rows) - 1),
-            random_state=seed,
-            n_jobs=1,
-        )
+        width, near = min(n_components, len(rows) - 2), min(UMAP_NEIGHBORS, len(rows) - 1)
+        model = UMAP(n_components=width, n_neighbors=near, random_state=seed, n_jobs=1)
         return model.fit_transform(rows), model.transform(test_rows)
 
 

@@ -139,8 +139,7 @@ def compare(
             found = found | _alignment(model, test, x_train, x_test, sample[:ALIGNED_ROWS])
         result["label_free"][name] = found
         if target == "class" and groups is not None and len(np.unique(groups)) > 1:
-            of_group = group_scores(test[sample], groups[sample], y_test[sample])
-            result.setdefault("groups", {})[name] = of_group
+            result.setdefault("groups", {})[name] = group_scores(test[sample], groups[sample], y_test[sample])
     result["differences"] = from_baselines(result["embeddings"], values, outputs=maps)
     return Scores(result, values, chosen.test)
 
@@ -160,14 +159,10 @@ def from_baselines(
 ) -> list[dict[str, Any]]:
     """The differences of the representation from the other rows but further `outputs`, tested over test rows and draws
     of labels."""
-    single = {
-        row: {p: [float(score)] for p, score in scores.items()}
-        for row, scores in embeddings.items()
-        if row not in outputs
-    }
+    tested = {row: of for row, of in embeddings.items() if row not in outputs}
+    single = {row: {p: [float(score)] for p, score in of.items()} for row, of in tested.items()}
     rows = {
-        row: {p: {0: TestRows(each, np.arange(each.shape[1]))} for p, each in of_row.items()}
-        for row, of_row in values.items()
+        row: {p: {0: TestRows(each, np.arange(each.shape[1]))} for p, each in of.items()} for row, of in values.items()
     }
     protocols = [name for name in embeddings.get("representation", {}) if name in TIES]
     return all_pairs(single, protocols, Repeats((0,)), rows, subject="representation")
@@ -384,9 +379,8 @@ def _select_raw_features(model: Any, x_train: Any, y_train: Any, target: Target,
             rows = features[name]
             train, y_fit, test, y_score = rows[~held_out], y[~held_out], rows[held_out], y[held_out]
             score = "linear" if target == "class" else "r2"
-            return protocol.evaluate_embedding(
-                train, y_fit, test, y_score, protocols=[score], name=name, target=target
-            )[score]
+            options: Any = {"protocols": [score], "name": name, "target": target}
+            return protocol.evaluate_embedding(train, y_fit, test, y_score, **options)[score]
 
         return max(names, key=linear_probe)
 

@@ -75,9 +75,8 @@ class Results:
     protocols: list[str]
     scores: dict[str, dict[str, list[float | None]]] = field(default_factory=dict)  # by row, protocol and repeat
     kinds: dict[str, str] = field(default_factory=dict)  # by row: "baseline", "untrained", "method" or "output"
-    seconds: dict[str, dict[int, tuple[float | None, float | None]]] = field(
-        default_factory=dict
-    )  # embedding, training
+    #: by row and repeat: of embedding and of training
+    seconds: dict[str, dict[int, tuple[float | None, float | None]]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)  # by row, why it has no scores in some repeat
     test_rows: dict[str, dict[str, dict[int, TestRows]]] = field(default_factory=dict)  # by row, protocol and repeat
     labeled_rows: dict[str, int] = field(default_factory=dict)  # by protocol: fewest labels in a repeat
@@ -160,23 +159,16 @@ def _seconds(found: Results, row: str) -> tuple[float | None, float | None]:
 
 def _board(found: Results, rows: Mapping[str, Any], main: Sequence[str]) -> list[dict[str, Any]]:
     """The rows, the best mean of the main protocols first, and then those without all of these scores."""
-    board = []
+    board: list[dict[str, Any]] = []
     for row, table in rows.items():
         means = [table[name]["mean"] for name in main]
         mean = None if None in means or not means else float(np.mean(means))
         training, embed = _seconds(found, row)
         count = max(sum(value is not None for value in table[name]["values"]) for name in found.protocols)
-        board.append(
-            {
-                "row": row,
-                "kind": found.kinds[row],
-                "mean": mean,
-                "train_seconds": training,
-                "embed_seconds": embed,
-                "repeats": count,
-                "note": f"failed in a repeat: {found.failed[row]}" if row in found.failed else "",
-            }
-        )
+        line: dict[str, Any] = {"row": row, "kind": found.kinds[row], "mean": mean}
+        line |= {"train_seconds": training, "embed_seconds": embed, "repeats": count}
+        line["note"] = f"failed in a repeat: {found.failed[row]}" if row in found.failed else ""
+        board.append(line)
     board.sort(key=lambda line: -math.inf if line["mean"] is None else line["mean"], reverse=True)
     for row, why in found.failed.items():
         if row not in rows:
@@ -371,9 +363,7 @@ def _by_purpose(result: Mapping[str, Any]) -> str:
     for name in result["decisive"]:
         row, purpose = result["level"][name][0], PURPOSE.get(name, name)
         parts.append(f"{row} for {purpose}" if row != CONSTANT else f"none for {purpose}")
-    none = (
-        f" (none: no row is clearly better than {CONSTANT})" if any(part.startswith("none") for part in parts) else ""
-    )
+    none = f" (none: no row is clearly better than {CONSTANT})" * any(part.startswith("none") for part in parts)
     return f"Choose by purpose, the cheapest row that is level with the best: {', '.join(parts)}{none}"
 
 

@@ -117,16 +117,9 @@ def _half(axes: Axes, values: np.ndarray, position: int, side: Literal["low", "h
     quarter, three = np.quantile(kept, [0.25, 0.75])
     spread = min(kept.std(), (three - quarter) / 1.34 or np.inf)
     bandwidth = max(0.9 * spread * len(kept) ** -0.2, (high - low) / _POINTS)
-    parts: Any = axes.violinplot(
-        kept,
-        [position + 0.02 * sign],
-        widths=0.8,
-        points=_POINTS,
-        side=side,
-        showextrema=False,
-        quantiles=[0.25, 0.5, 0.75],
-        bw_method=float(bandwidth / kept.std(ddof=1)),
-    )
+    shape: Any = {"widths": 0.8, "points": _POINTS, "side": side, "bw_method": float(bandwidth / kept.std(ddof=1))}
+    marks: Any = {"showextrema": False, "quantiles": [0.25, 0.5, 0.75]}
+    parts: Any = axes.violinplot(kept, [position + 0.02 * sign], **shape, **marks)
     for body in parts["bodies"]:
         body.set(facecolor=color, edgecolor=color, alpha=0.8, linewidth=0.6)  # the edge keeps long tails visible
     parts["cquantiles"].set(color="white", linewidth=[0.7, 1.6, 0.7])
@@ -144,18 +137,8 @@ def _label(axes: Axes, labels: list[str], unit: str, *, slanted: bool) -> None:
     axes.set_xlim(-0.6, len(labels) - 0.4)
     axes.set_ylabel(unit)
     handles = [Patch(color=BLUE, alpha=0.8, label="originals"), Patch(color=VERMILION, alpha=0.8, label="generated")]
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=2,
-        frameon=False,
-        borderaxespad=0.2,
-        borderpad=0,
-        handlelength=1,
-        handleheight=0.9,
-        labelcolor=INK,
-    )
+    above: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2, "borderpad": 0}
+    axes.legend(handles=handles, ncols=2, frameon=False, handlelength=1, handleheight=0.9, labelcolor=INK, **above)
     if unit != "value":
         axes.axhline(0, color=MUTED, linewidth=0.6, zorder=0)
 
@@ -412,9 +395,8 @@ def _alignments(samples: np.ndarray, views: np.ndarray) -> tuple[str, str]:
     for i, sample in enumerate(samples[:_DNA_SAMPLES]):
         rows = np.concatenate([sample[None], views[i, :_MAX_VIEWS]])
         differs = (rows != sample) & (rows != OUTSIDE)  # letters that a view does not cover do not count
-        length = int(
-            np.append(0, np.flatnonzero(rows.any(axis=0)) + 1).max()
-        )  # of the longest row, without its padding
+        # That of the longest row, without its padding.
+        length = int(np.append(0, np.flatnonzero(rows.any(axis=0)) + 1).max())
         total = np.append(0, np.cumsum(differs[:, :length].sum(axis=0)))
         start = int(np.argmax(total[_LETTERS:] - total[:-_LETTERS])) if length > _LETTERS else 0  # most changes
         end = min(start + _LETTERS, length)
@@ -432,9 +414,8 @@ def _alignments(samples: np.ndarray, views: np.ndarray) -> tuple[str, str]:
     )
     if (views == OUTSIDE).any():
         note += " Dots: letters that a view does not cover."
-    return note + (f" Shown: the {_LETTERS} letters of each sample with the most changes." if cut else ""), Markup(
-        "\n".join(found)
-    )
+    note += f" Shown: the {_LETTERS} letters of each sample with the most changes." if cut else ""
+    return note, Markup("\n".join(found))
 
 
 def _strand(name: str, codes: list[int], differs: list[bool]) -> str:

@@ -379,17 +379,10 @@ def _scatter(axes: Any, xy: np.ndarray, coloring: Coloring) -> int:
     order = np.random.default_rng(0).permutation(len(xy))
     axes.set_axis_off()
     axes.set_aspect("equal", adjustable="datalim")
+    size = float(np.clip(9000 / max(len(xy), 1), 5, 36))
     for code, marker in enumerate(_MARKERS):
         rows = order[markers[order] == code]
-        axes.scatter(
-            xy[rows, 0],
-            xy[rows, 1],
-            s=float(np.clip(9000 / max(len(xy), 1), 5, 36)),
-            c=colors[rows],
-            marker=marker,
-            alpha=0.8,
-            linewidths=0,
-        )
+        axes.scatter(xy[rows, 0], xy[rows, 1], s=size, c=colors[rows], marker=marker, alpha=0.8, linewidths=0)
     return len(xy)
 
 

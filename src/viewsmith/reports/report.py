@@ -259,18 +259,9 @@ def _mark_phases(axes: Any, axis: Axis) -> None:
             axes.axvspan(start, end, color=RULE, alpha=0.55, linewidth=0)
         label = shorten(name, 12)
         if len(label) * _LETTER < (end - start) / run * _PANEL_WIDTH:
-            axes.annotate(
-                label,
-                ((start + end) / 2, 1),
-                xycoords=axes.get_xaxis_transform(),
-                xytext=(0, 1),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                fontsize=6.5,
-                color=INK,
-                annotation_clip=False,
-            )
+            above = {"xycoords": axes.get_xaxis_transform(), "xytext": (0, 1), "textcoords": "offset points"}
+            above |= {"ha": "center", "va": "bottom", "annotation_clip": False}
+            axes.annotate(label, ((start + end) / 2, 1), fontsize=6.5, color=INK, **above)
 
 
 @dataclass(frozen=True, eq=False)

@@ -317,13 +317,9 @@ def _score(cell: Cell, shared: Shared, model: Any, dataset: Dataset, rows: Seque
     known: dict[str, Any] = folder.read_evaluation() or {}
     saved: Scores = known.get("embeddings", {})
     test_rows = {} if dataset.y is None else _read_test_rows(place)
-    missing = [
-        name
-        for name in rows
-        if name not in saved
-        or not set(protocols) <= saved[name].keys()
-        or (dataset.y is not None and name not in test_rows)
-    ]
+    whole = {name for name, of in saved.items() if set(protocols) <= of.keys()}
+    whole = whole if dataset.y is None else whole & test_rows.keys()
+    missing = [name for name in rows if name not in whole]
     if missing:
         dataset = dataset.in_memory(SCORED_ROWS)
         maps: dict[str, Any] = _read_maps(place)

@@ -195,17 +195,10 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
 
 def custom_part(config: dict[str, Any]) -> tuple[str, str] | None:
     """Argument of a custom part, which is given only in Python, and a variable name for it in messages."""
-    parameters = config.get("parameters", {})
-    parts = (
-        ("encoder", MODULE, "module"),
-        ("framework", MODULE, "framework"),
-        ("view_maker", MODULE, "view_maker"),
-        ("family", CUSTOM, "family"),
-    )
-    for name, prefix, variable in parts:
-        if str(parameters.get(name)).startswith(prefix):
-            return name, variable
-    return None
+    prefixes = {"encoder": MODULE, "framework": MODULE, "view_maker": MODULE, "family": CUSTOM}
+    given = {name: str(config.get("parameters", {}).get(name)) for name in prefixes}
+    custom = next((name for name, prefix in prefixes.items() if given[name].startswith(prefix)), None)
+    return None if custom is None else (custom, "module" if custom == "encoder" else custom)
 
 
 @contextlib.contextmanager
@@ -373,11 +366,10 @@ def report_content(
     if pictures and not folder.model.exists():
         warn("no maps and galleries: the training has not finished")
     elif pictures and not custom and (missing := custom_part(config)):
-        line = (
+        warn(
             f"no maps and galleries: the {missing[0]} is custom, which commands cannot load; use Python, "
             f"viewsmith.report({str(folder.path)!r}, X, {missing[0]}={missing[1]})"
         )
-        warn(line)
     elif pictures:
         model, rows = load_run(folder.path, custom), None
         try:

@@ -410,7 +410,8 @@ def _lines(result: Mapping[str, Any]) -> list[list[str]]:
     for trial in result["trials"]:
         failed = trial["score"] is None
         score = "failed" if failed else f"{trial['score']:.3f}" + ("*" if trial["number"] == best else "")
-        values = [_short(trial["values"].get(name, "default")) for name in searched]
+        values = [trial["values"].get(name, "default") for name in searched]
+        values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values]
         lines.append([str(trial["number"]), score, *values, f"{trial['seconds']:.0f}"])
     return lines
 
@@ -450,7 +451,3 @@ def _notes(result: Mapping[str, Any]) -> list[str]:
         f"Best: trial {result['best']}, {metric} {score:.3f} ({gain}{precision}).",
         f"{chance} is optimistic, because the best was chosen on these rows. Test rows tell what remains of it.",
     ]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

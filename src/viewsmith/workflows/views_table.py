@@ -172,7 +172,9 @@ def settings_of(
             parts[part] = Setting("left out", part, {}, base, {**base_options, **options})
         if entry.name in makers and len(names) > 1:
             others = "+".join(name for name in names if name != entry.name)
-            parts[entry.name] = Setting("left out", entry.name, {}, others, _only(base_options, others, modality))
+            theirs = {option for each in view_entries(others, modality) for option in each.options}
+            options = {name: value for name, value in base_options.items() if name in theirs}
+            parts[entry.name] = Setting("left out", entry.name, {}, others, options)
     if unknown := [name for name in views or () if name not in {*makers, *parts}]:
         find("view maker", unknown[0], modality.name)  # says which ones there are
         makers |= {name: find("view maker", name, modality.name) for name in unknown}
@@ -200,12 +202,6 @@ def settings_of(
 def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that are not 0, unless all are."""
     return {name: value for name, value in options.items() if value} or dict(options)
-
-
-def _only(options: Mapping[str, Any], views: str, modality: Modality) -> dict[str, Any]:
-    """Those options that view makers have."""
-    known = {option for entry in view_entries(views, modality) for option in entry.options}
-    return {name: value for name, value in options.items() if name in known}
 
 
 @dataclass
