@@ -81,6 +81,7 @@ FAULTS = [
     ("embed run data.csv --out h.txt", "expected one of .npz .npy .csv .parquet .h5ad"),
     ("embed run data.csv --out none/h.npz", "does not exist: create it first"),
     ("embed run data.csv --out data.csv", "the data themselves"),
+    ("embed run data.csv --labels labels.csv --out labels.csv", "the labels themselves"),
     ("evaluate none data.csv", "no run at none"),
     ("evaluate run none.csv", "none.csv does not exist"),
     ("plot none data.csv", "no run at none"),
@@ -190,6 +191,7 @@ def outcomes(lines, place, slow):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "labels.csv").write_text("name,y\n0,a\n")
     (tmp_path / "nested.toml").write_text("a = " + "[" * 9000 + "]" * 9000)
     (tmp_path / "named.toml").write_text('method = "pinda"\nepoks = 3\n')
     (tmp_path / "parts.toml").write_text('method = "pinda"\n[noise]\nstrength = "much"\n')

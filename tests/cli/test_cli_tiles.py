@@ -1,6 +1,8 @@
 """Large images by their tiles: fit, embed with a map, discover, locate and crop."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -61,6 +63,18 @@ def test_a_run_and_a_map_of_a_scene(scene, tmp_path):
         assert set(found) == {"H", "names", "left", "top", "x", "y"} and found["left"].max() <= 320
     result = call("embed", tmp_path / "run", path, "--out", tmp_path / "h.csv", "--map", tmp_path / "map.jpg")
     assert result.refused("expected a file name that ends in .tif")
+
+
+def test_a_map_replaces_no_data_and_no_other_picture(scene, tmp_path):
+    path = Path(shutil.copy(scene[0], tmp_path))
+    assert call("fit", path, "--tile", 32, "--set", "n_components=4", "--out", tmp_path / "run").code == 0
+    embed = ("embed", tmp_path / "run", path, "--out", tmp_path / "h.csv", "--map")
+    assert call(*embed, path).refused("--map is", "the data themselves")
+    (tmp_path / "photo.png").write_text("mine")
+    assert call(*embed, tmp_path / "photo.tif").refused("also writes", "photo.png", "give another name")
+    assert (tmp_path / "photo.png").read_text() == "mine" and path.read_bytes() == scene[0].read_bytes()
+    for _ in range(2):  # an earlier map is replaced
+        assert call(*embed, tmp_path / "map.tif").code == 0
 
 
 def test_labels_from_a_map_of_a_scene(scene, tmp_path):

@@ -120,7 +120,7 @@ def compare(
     scores = None if protocols is None else options.names(protocols)
     early.check_listed(early.PROTOCOLS, "protocol", [] if scores == ["all"] else scores or [])
     early.check_paths(data=data, read=read)
-    options.check_out(out, data)
+    options.check_out(out, data, read)
     given = {name: value for name, value in read.items() if name in options.OF_MODEL}
     chosen = methods if methods in ("auto", "all") else options.names(methods)
     pairs = set_ or []

@@ -32,9 +32,8 @@ def embed(
     """Write the representations of DATA, or another output of the model."""
     early.check_paths(run=run, data=data, read=read, file=map_)
     places.check_representations_path(out)
-    if map_ is not None:
-        places.check_map_path(map_)
-    options.check_out(out, data)
+    options.check_out(out, data, read)
+    maps = () if map_ is None else (map_, options.check_map(map_, data, read))
     early.check_values(output=output, inference=inference)
     model, dataset = early.model_and_data(run, data, read)
     import numpy as np
@@ -52,7 +51,7 @@ def embed(
     if map_ is not None and kept is not None:
         with writing(map_):
             write_map(map_, dataset, np.concatenate(kept))
-    for path in (out, *(() if map_ is None else (map_, map_.with_suffix(".png")))):
+    for path in (out, *maps):
         echo(str(path))
 
 
@@ -71,7 +70,7 @@ def plot(
     early.check_paths(run=run, data=data, read=read, file=(out := out or run / "map.png"))
     early.check_values(by=by)
     places.check_picture_path(out)
-    options.check_out(out, data)
+    options.check_out(out, data, read)
     values = None
     if color is not None:
         from viewsmith.data.sources import column_of

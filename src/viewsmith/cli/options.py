@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
@@ -23,7 +24,7 @@ from viewsmith.core.errors import InputError, check, quoted, warn
 from viewsmith.core.registry import Flag, annotations_of, built, entries, find, texts_of
 from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
-from viewsmith.data.places import check_not_of_run, is_result
+from viewsmith.data.places import check_map_path, check_not_of_run, is_result
 from viewsmith.estimator.options import KINDS, OF_TRAINING, check_given, check_options, expanded, route_options
 
 if TYPE_CHECKING:
@@ -281,20 +282,36 @@ def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None
         raise InputError(f"--{flag} has no effect {why}: leave it out")
 
 
-def check_out(out: Path, data: str) -> None:
-    """Raise InputError if a command would replace its own data, or a file of a run; a copy of an .h5ad file keeps what
-    it has."""
-    check_not_of_run(out)
-    if out.suffix.lower() != ".h5ad" and out.exists() and Path(data).exists() and out.samefile(data):
-        raise InputError(f"--out is {str(out)!r}, the data themselves: choose another path")
-    if out.suffix.lower() not in ("", ".png") or not Path(data).is_dir():
+def check_out(out: Path, data: str, read: Mapping[str, Any] = MappingProxyType({}), flag: str = "--out") -> None:
+    """Raise InputError if a command would replace its own data or labels, or a file of a run; a copy of an .h5ad file
+    keeps what it has."""
+    check_not_of_run(out, flag)
+    if out.suffix.lower() != ".h5ad" and out.exists():
+        for what, given in (("data", data), ("labels", read.get("labels")), ("masks", read.get("masks"))):
+            if given is not None and Path(given).exists() and out.samefile(given):
+                raise InputError(f"{flag} is {str(out)!r}, the {what} themselves: choose another path")
+    if out.suffix.lower() not in ("", ".png", ".tif", ".tiff") or not Path(data).is_dir():
         return
     samples, inside = Path(data).resolve(), out.resolve().parents
     if samples in inside and not any(is_result(place) for place in inside if samples in place.parents):
         raise InputError(
-            f"--out is {str(out)!r} in the folder of the samples, where images would become samples: choose a place "
+            f"{flag} is {str(out)!r} in the folder of the samples, where images would become samples: choose a place "
             "outside of it"
         )
+
+
+def check_map(path: Path, data: str, read: Mapping[str, Any]) -> Path:
+    """The picture beside a map of a scene; raises InputError if one of both would replace something else than an
+    earlier map."""
+    check_map_path(path)
+    picture = path.with_suffix(".png")
+    for file in (path, picture):
+        check_out(file, data, read, "--map")
+    if picture.exists() and not path.exists():
+        raise InputError(
+            f"--map also writes {quoted(picture)}, which exists and is not of an earlier map: give another name"
+        )
+    return picture
 
 
 def label_column(label: str | None, supervise: str | None) -> str | None:

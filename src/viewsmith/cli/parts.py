@@ -104,7 +104,7 @@ def locate(
     One row for each location, train rows first. Samples without a location have no row.
     """
     early.check_paths(run=run, data=data, read=read, file=out)
-    options.check_out(out, data)
+    options.check_out(out, data, read)
     early.check_values(max_q=max_q)
     config = places.config_of(run)
     if config.get("method") == "discovery":

@@ -37,7 +37,7 @@ def views(
     check_views_path(out)
     early.check_paths(data=data, read=read)
     early.check_values(split=split)
-    options.check_out(out, data)
+    options.check_out(out, data, read)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (run / VIEW_CACHE).exists():
         options.check_only(context, "for a view cache", (*shared, "image_size"))
@@ -155,7 +155,7 @@ def views_table(
     early.check_names("view maker", base.split("+") if base else [])
     early.check_paths(data=data, read=read, file=out)
     if out is not None:
-        check_out(out, data)
+        check_out(out, data, read)
     from viewsmith.core.files import write_json_atomic, write_text_atomic
     from viewsmith.data.sources import read_dataset
 

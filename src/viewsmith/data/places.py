@@ -150,13 +150,13 @@ def is_result(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in weights)
 
 
-def check_not_of_run(path: Path) -> None:
+def check_not_of_run(path: Path, flag: str = "--out") -> None:
     """Raise InputError if a file to be written is one that a run consists of, which it would destroy."""
     given = path.resolve()
     in_checkpoint = given.parent.name == CHECKPOINT
     run = given.parent.parent if in_checkpoint else given.parent
     if (run / CONFIG).exists() and (in_checkpoint or given.name in RUN_FILES):
-        raise InputError(f"--out is {str(path)!r}, a file of the run {run}, which it would destroy: give another")
+        raise InputError(f"{flag} is {str(path)!r}, a file of the run {run}, which it would destroy: give another")
 
 
 def check_free(run: str | Path) -> None:
