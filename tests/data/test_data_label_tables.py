@@ -362,3 +362,19 @@ def test_labels_in_another_encoding(tmp_path):
             assert "l.csv is not UTF-8: give its encoding (--encoding" in refusal(
                 load_dataset, tmp_path / "t.csv", **given
             )
+
+
+@pytest.mark.parametrize("ending", [".csv", ".txt", ".xlsx"])
+def test_names_that_are_hashes(tmp_path, ending):
+    """pandas ends the process at names such as 7e123456789123450, as numbers."""
+    names = [f"7e12345678912345{i}" for i in range(8)]
+    table = pd.DataFrame({"id": names, "code": [f"0{i}" for i in range(8)], "y": range(8)})
+    file = tmp_path / f"labels{ending}"
+    if ending == ".xlsx":
+        table.to_excel(file, index=False)
+    else:
+        counted = "8\n" if ending == ".txt" else ""
+        file.write_text(counted + table.to_csv(index=False, sep=" " if counted else ","))
+    found = table_of_names(names, DataOptions(labels=file, label="y"), None)
+    assert found.id.tolist() == names and found.y.tolist() == list(range(8))
+    assert found.code.tolist() == table.code.tolist()

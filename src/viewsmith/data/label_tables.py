@@ -3,7 +3,7 @@
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -131,20 +131,20 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
     import pandas as pd
 
     from viewsmith.data.headers import LOOKED_AT, has_header
-    from viewsmith.modalities.frames import of_json, with_columns
+    from viewsmith.modalities.frames import of_json
 
     if file.is_dir():
         raise InputError(f"labels={file} is a folder, which only recordings have, one file for each: give a table")
 
     with reading(str(file), "a table of labels"):
         if file.suffix.lower() == ".xlsx":
-            return pd.read_excel(file)
+            return _typed(partial(pd.read_excel, file))
         if file.suffix.lower() == ".parquet":
             return pd.read_parquet(file)
         if (ending := file.suffix.lower()) in (".json", ".jsonl", ".ndjson"):
             return of_json(file, ending != ".json")
         if ending == ".txt" and (lines := _counted_lines(file)):
-            return pd.read_csv(io.StringIO("\n".join(lines)), sep=r"\s+")
+            return _typed(lambda **options: pd.read_csv(io.StringIO("\n".join(lines)), sep=r"\s+", **options))
         read: Any = partial(
             pd.read_csv, file, sep=None, engine="python", keep_default_na=False, na_values=MISSING_WORDS
         )
@@ -159,10 +159,21 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
             names = list(map(str, range(first.shape[1])))
             say(f"{file}: the first line has values, as the others: columns are named {names[0]} to {names[-1]}")
             read = partial(read, header=None, names=names)
-        table = read()
-        text = read(dtype=str)
-        codes = [name for name in table.select_dtypes("integer") if text[name].str.match(r"0\d").any()]
-        return with_columns(table, {name: text[name] for name in codes})
+        return _typed(read)
+
+
+def _typed(read: Callable[..., Any]) -> Any:
+    """A table whose columns of codes such as 01, and of names that pandas would not survive as numbers, are text."""
+    from viewsmith.modalities.frames import is_huge
+
+    text = read(dtype=object)
+    codes = [
+        name for name in text if text[name].map(lambda cell: is_huge(cell) or _CODE.match(str(cell)) is not None).any()
+    ]
+    return read(dtype=dict.fromkeys(codes, str))
+
+
+_CODE = re.compile(r"0\d+$")
 
 
 def _counted_lines(file: Path) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, warn
 from viewsmith.data.options import DataOptions
-from viewsmith.modalities.checks import check_labels, warn_outer_spaces
+from viewsmith.modalities.checks import check_labels, warn_nearly_equal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -354,7 +354,7 @@ def labels_of(
     partial = expected or lacks_labels(given, source_name)
     found = (partial_labels if partial else check_labels)(given, n_rows, source_name)
     if found.dtype.kind == "U":
-        warn_outer_spaces(np.unique(found).tolist(), source_name)
+        warn_nearly_equal(np.unique(found).tolist(), source_name)
     return found, partial
 
 

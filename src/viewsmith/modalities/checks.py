@@ -270,17 +270,17 @@ def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, source_name:
         )
 
 
-def warn_outer_spaces(values: Iterable[str], source_name: str) -> None:
-    """Warn of distinct texts that differ in spaces at their ends alone, and are therefore different classes."""
+def warn_nearly_equal(values: Iterable[str], source_name: str) -> None:
+    """Warn of distinct texts that differ in case or spaces at their ends alone, and are therefore different classes."""
     alike: dict[str, list[str]] = {}
     for value in sorted(values):
-        alike.setdefault(value.strip(), []).append(value)
+        alike.setdefault(value.strip().casefold(), []).append(value)
     doubled = [group for group in alike.values() if len(group) > 1]
     if doubled:
         warn(
-            f"{source_name}: {pluralize(len(doubled), 'value')} with and without spaces at the ends, such as "
-            f"{' and '.join(repr(value) for value in doubled[0][:2])}, taken as different: remove the spaces unless "
-            "they are meant"
+            f"{source_name}: {pluralize(len(doubled), 'value')} in forms that differ in case or outer spaces, such as "
+            f"{' and '.join(repr(value) for value in doubled[0][:2])}, taken as different: write them alike unless "
+            "the difference is meant"
         )
 
 

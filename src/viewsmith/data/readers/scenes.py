@@ -133,11 +133,15 @@ def check_not_scene(
         name = None  # several labels of each image, or bad channels of each recording
     if unfolded or beside is not None or name is not None:
         labels = "" if beside is None else f" --labels {beside}"
-        may_be = not unfolded and is_images(np.empty((1, *shape[1:]), dtype))
+        other = "images" if not unfolded and is_images(np.empty((1, *shape[1:]), dtype)) else None
+        if unfolded:
+            largest = max(arrays, key=lambda each: arrays[each].size)
+            pixels_are_rows = len(arrays[largest]) == height * width and largest.lower() not in _OF_LABELS
+            other = "vectors" if pixels_are_rows else None
         what = f", with a map of their classes, {name or beside}" if name or beside else ""
         raise InputError(
             f"{path} is one scene of {height} x {width} pixels and {channels} channels{what}: cut it into tiles, "
-            f"{asked}{labels}{'; if it is not: --modality images' if may_be else ''}"
+            f"{asked}{labels}{'' if other is None else f'; if it is not: --modality {other}'}"
         )
     if dtype.kind == "u" and not is_photograph(shape[1:], dtype):
         say(

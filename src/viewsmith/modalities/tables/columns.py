@@ -16,7 +16,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, warn
 from viewsmith.modalities import frames
-from viewsmith.modalities.checks import warn_lost_digits, warn_outer_spaces
+from viewsmith.modalities.checks import warn_lost_digits, warn_nearly_equal
 from viewsmith.modalities.tables import cells, roles
 from viewsmith.modalities.tables.roles import Rare, list_cells
 
@@ -167,7 +167,7 @@ class Category:
         frames.categories(column, source_name)  # raises for values that cannot be compared
         given = _as_text(column)
         counts = given.dropna().value_counts()
-        warn_outer_spaces(counts.index, f"{source_name}: column {one_line(column.name, 60)}")
+        warn_nearly_equal(counts.index, f"{source_name}: column {one_line(column.name, 60)}")
         frequent = counts[counts >= Rare(len(column)).least]
         # Nothing is frequent where every value is rare: then the most frequent ones stay.
         values = frequent.index if len(frequent) else counts.index[:1]
