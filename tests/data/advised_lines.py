@@ -24,4 +24,4 @@ def follow(message, folder, monkeypatch, **more):
     monkeypatch.chdir(folder)
     exec(code, {"__name__": "line"})
     rate = {"rate": float(options.pop("rate"))} if "rate" in options else {}
-    return load_dataset(out, **options, **rate, **more)
+    return load_dataset(out, **options | rate | more)

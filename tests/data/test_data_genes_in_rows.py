@@ -91,3 +91,21 @@ def test_counts_of_samples_whose_totals_differ_are_a_warning(tmp_path, recwarn):
     pd.DataFrame(x).add_prefix("ENSG0000000").T.rename_axis("gene").to_csv(tmp_path / "t.csv")
     load_dataset(tmp_path / "t.csv")
     assert any(str(w.message).endswith("t_cells.csv --normalization log") for w in recwarn)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".txt"])
+def test_sites_beside_numbers_of_rows_and_annotations(tmp_path, monkeypatch, recwarn, ending):
+    """As processed tables of methylation arrays are: few samples, p-values of detection, what is known of the sites."""
+    beta = rng.uniform(size=(50, 3)).round(4)
+    frame = pd.DataFrame(beta, columns=["s1", "s2", "s3"])
+    frame.insert(1, "s1 Detection Pval", rng.uniform(size=50) / 1000)
+    frame.insert(0, "ID_REF", [f"cg{i:08d}" for i in range(50)])
+    frame.insert(1, "gene", [f"g{i % 20}" for i in range(50)])
+    frame["MAPINFO"] = rng.integers(0, 10**8, 50)
+    path = tmp_path / f"t{ending}"
+    frame.to_csv(path, sep="," if ending == ".csv" else "\t")  # with the numbers of the rows
+    load_dataset(path)
+    message = next(str(w.message) for w in recwarn if "columns samples, by their names" in str(w.message))
+    data = follow(message, tmp_path, monkeypatch)
+    np.testing.assert_allclose(data.x, beta.T, rtol=1e-6)
+    assert list(data.feature_names) == frame.ID_REF.tolist()

@@ -87,10 +87,7 @@ def test_pixels_in_one_axis_are_a_scene(tmp_path, by_pixel):
     pixels = CUBE.transpose(1, 0, 2).reshape(-1, 30)  # column by column, as MATLAB has them
     arrays = {"Y": pixels if by_pixel else pixels.T, "lines": 24, "cols": 40, "nBand": 224, "maxValue": 9000}
     path = saved(tmp_path / "jasperRidge2_R198.mat", arrays)
-    assert refusal(load_dataset, path).endswith(
-        f"{ASKED}: cut it into tiles, --axes YXC --tile 4; if it is not: --modality vectors"
-    )
-    assert load_dataset(path, modality="vectors").x.shape == arrays["Y"].shape
+    assert refusal(load_dataset, path).endswith(f"{ASKED}: cut it into tiles, --axes YXC --tile 4")
     np.testing.assert_array_equal(load_dataset(path, axes="YXC", tile=24, overlap=0).x[0], CUBE[:, :24])
     saved(path, {"V" if name == "Y" else name: value for name, value in arrays.items()})
     assert refusal(load_dataset, path).endswith("; if it is not: --modality vectors") is by_pixel

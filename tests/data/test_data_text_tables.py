@@ -283,3 +283,10 @@ def test_cells_between_dashes_are_no_titles_of_tables(tmp_path):
     rows = "".join(f"----- kind {i % 3} -----,{i}\n" for i in range(30))
     (tmp_path / "r.csv").write_text("text,v\n" + rows)
     assert len(load_dataset(tmp_path / "r.csv").x) == 30
+
+
+def test_words_with_a_number_are_one_cell(tmp_path):
+    (path := tmp_path / "t.txt").write_text(
+        "sample\ttime point\tvalue\n" + "".join(f"s{i}\tday {i % 3}\t0.{i + 1}\n" for i in range(60))
+    )
+    assert load_dataset(path).x.table.columns[0].name == "time point"

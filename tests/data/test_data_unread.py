@@ -250,8 +250,11 @@ def test_a_series_of_geo_keeps_what_is_said_of_its_samples(tmp_path, monkeypatch
         f"{said}!series_matrix_table_begin\nID_REF\t" + "\t".join(f"G{i}" for i in range(20)) + "\n" + "\n".join(rows)
     )
     (tmp_path / "g.txt.gz").write_bytes(gzip.compress(f"{text}\n!series_matrix_table_end\n".encode()))
-    data = follow(refusal(load_dataset, tmp_path / "g.txt.gz"), tmp_path, monkeypatch, label="tissue", drop=["sample"])
-    assert data.y.tolist() == [*"lk"] * 10 and data.x.shape == (20, 31) and data.feature_names[-1] == "age"
+    data = follow(refusal(load_dataset, tmp_path / "g.txt.gz"), tmp_path, monkeypatch, label="tissue")
+    assert data.y.tolist() == [*"lk"] * 10 and data.feature_names == [f"cg{i}" for i in range(30)]
+    assert load_dataset("g.csv", labels="g_samples.csv", label="age", target="number").y.tolist() == [
+        30 + i % 7 for i in range(20)
+    ]
 
 
 def test_keypoints_in_hdf5_of_other_programs(tmp_path, monkeypatch):
@@ -466,7 +469,7 @@ def test_texts_that_are_told_by_their_first_lines(tmp_path, monkeypatch):
     series += "".join(f'"{i}_at"\t{i}.5\t{i * i}\t3\n' for i in range(6)) + "!series_matrix_table_end\n"
     path = tmp_path / "GSE1_series_matrix.txt.gz"
     path.write_bytes(gzip.compress(series.encode()))
-    found = follow(refusal(load_dataset, path), tmp_path, monkeypatch)
+    found = follow(refusal(load_dataset, path), tmp_path, monkeypatch, labels=None, label=None)
     assert len(found.x) == 3 and {"0_at", "5_at"} < set(found.feature_names)
 
 

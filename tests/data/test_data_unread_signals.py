@@ -82,6 +82,24 @@ def test_recordings_in_dicom(tmp_path, monkeypatch):
     assert data.x.shape == (10, 12, 1000) and data.schema["signal"]["rate"] == 1000
 
 
+def test_a_folder_of_recordings_in_dicom(tmp_path, monkeypatch, capsys):
+    """Classes by folders, gaps after the end of shorter ones; those of other rates are left out, which is said."""
+    pydicom = pytest.importorskip("pydicom")
+    given = pydicom.dcmread(Path(pydicom.__file__).parent / "data" / "test_files" / "waveform_ecg.dcm")
+    for i in range(5):
+        (folder := tmp_path / "ecgs" / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        group = given.WaveformSequence[0]
+        group.WaveformData = group.WaveformData[: 24 * (10_000 - 1_000 * i)]
+        group.NumberOfWaveformSamples = 10_000 - 1_000 * i
+        group.SamplingFrequency = 500 if i == 4 else 1000
+        given.save_as(folder / f"{i}.dcm")
+    said = refusal(load_dataset, tmp_path / "ecgs")
+    assert "ecgs has 5 files .dcm, each a recording in a DICOM file" in said
+    data = follow(said.replace("pip install pydicom, then ", ""), tmp_path, monkeypatch, length="5s")
+    assert "1 of 5 left out, which have other channels or rates" in capsys.readouterr().out
+    assert data.x.shape[1:] == (12, 5000) and set(data.y) == {"a", "b"} and data.schema["signal"]["rate"] == 1000
+
+
 def test_counts_of_salmon_are_joined(tmp_path, monkeypatch):
     for sample in ("b", "a"):
         (tmp_path / "q" / sample).mkdir(parents=True)

@@ -21,18 +21,29 @@ _TRANSPOSED = {
     ".parquet": "import pandas as pd; pd.read_parquet({path}).set_index('{key}').T.to_csv({out})",
     ".h5ad": "import anndata; anndata.read_h5ad({path}).T.write_h5ad({out})",
 }
+MOST_DROPPED = 12  # columns that a line leaves out by their names
+DETECTION = re.compile("[Dd]etection.?[Pp]")  # in names of columns of p-values, one beside each sample (Illumina)
 
 
-def transposing(source_name: str, key: str = "", counts: bool = True) -> str:
+def transposing(
+    source_name: str, key: str = "", counts: bool = True, read: str | None = None, others: Sequence[str] = ()
+) -> str:
     """The line that exchanges rows and columns of a file of counts, or other values, whose column `key` has the names
-    of its rows."""
+    of its rows, and `others` are about these; with code that reads it, if that is known."""
     path = Path(source_name)
     suffix = "." + extension_of(path).lower().lstrip(".").split(".")[0]
-    code = _TRANSPOSED.get(suffix)
-    if code is None or quoted_path(key) != f"'{key}'":
+    code, detected = _TRANSPOSED.get(suffix), len(others)
+    others = [name for name in others if not DETECTION.search(name)]
+    kept = f".filter(regex='^(?!.*{DETECTION.pattern})')" if len(others) < detected else ""
+    plain = all(quoted_path(name) == f"'{name}'" and not {*"{}"} & {*name} for name in (key, *others))
+    if code is None or not plain or len(others) > MOST_DROPPED:
         return "exchange rows and columns (.T of a DataFrame or an AnnData)"
     if suffix == ".h5ad":
         return command(path, Format("", code, suffix="_cells.h5ad"))
+    if read is not None:
+        code = f"import pandas as pd; {read}.set_index('{{key}}').T.to_csv({{out}})"
+    dropped = f".drop(columns={others})" if others else ""
+    code = code.replace(".T.", f"{dropped}{kept}.T.")
     return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
 
 

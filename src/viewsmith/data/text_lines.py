@@ -105,7 +105,7 @@ def _splits_words(whole: list[list[str]], split: list[list[str]]) -> bool:
         return False
     fields = (field for row, parts in zip(whole[1:], split[1:], strict=True) for field in row if field not in parts)
     words = [word for field in fields for word in field.split()]
-    return 2 * sum(map(is_numeral, words)) < len(words)
+    return 2 * sum(map(is_numeral, words)) <= len(words)
 
 
 def is_numeral(cell: str) -> bool:

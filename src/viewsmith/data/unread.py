@@ -299,12 +299,18 @@ def command(path: Path, form: Format, key: str = "") -> str:
         path=quoted_path(path), folder=quoted_path(path.parent), out=quoted_path(out), key=key, suffix=path.suffix
     )
     first = f"pip install {form.package}, then " if form.package else ""
-    return f'{first}python -c "{code}", and give {out}{form.options}'
+    return f'{first}python -c "{code}", and give {out}{form.options.replace("STEM", stem)}'
 
 
 def sentence(path: Path, form: Format, key: str = "") -> str:
     """What a file is, and the line that converts it."""
     return f"{path} is {form.what}, which is not read yet: {command(path, form, key)}"
+
+
+def sentence_of_all(folder: Path, count: int, suffix: str, form: Format) -> str:
+    """What the files of a folder are, and the line that converts them together."""
+    of_all = replace(form, code=form.code.replace("{suffix}", suffix), options=form.of_folder or "")
+    return f"{folder} has {count:,} files {suffix}, each {form.what}: {command(folder, of_all)}"
 
 
 def quoted_path(path: str | Path) -> str:
@@ -443,8 +449,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
         form = _by_content(first, suffix) or formats()[suffix]
         if count > 1 and form.of_folder is not None:
-            of_all = replace(form, code=form.code.replace("{suffix}", suffix), options=form.of_folder)
-            raise InputError(f"{folder} has {count:,} files {suffix}, each {form.what}: {command(folder, of_all)}")
+            raise InputError(sentence_of_all(folder, count, suffix, form))
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
         raise InputError(rest + sentence(first, form))
     for suffix, files in sorted(found.items(), key=lambda each: -len(each[1])):

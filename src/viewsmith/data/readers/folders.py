@@ -43,6 +43,7 @@ from viewsmith.data.label_tables import check_named, column_of, is_submission, r
 from viewsmith.data.labels import missing_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
+from viewsmith.data.readers.instruments import refuse_waveforms
 from viewsmith.data.reading import Claims, FileContents, by_ending, reader, reading
 from viewsmith.data.tiles import check_several, check_tiled, tiled
 from viewsmith.data.unread import beside_images, of_temperatures, refuse_folder
@@ -196,6 +197,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         warn(hidden)
     if request.schema is None and len(set(images.labels)) == 1:
         images.labels = []  # a folder of one folder says nothing of its images
+    refuse_waveforms(path, images.files)
     return without_damaged(
         images.files, lambda left_out: _contents(path, root, images, n_train, request, left_out), path
     )

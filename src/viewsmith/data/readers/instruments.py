@@ -11,6 +11,7 @@ import math
 import re
 import struct
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, JPEG2000, NIFTI, SUFFIXES, TIFF, file_of, first_bytes
 from viewsmith.data.reading import FileContents, deep, reader, reading
 from viewsmith.data.tiles import image_reader
-from viewsmith.data.unread import named, refuse, sentence
+from viewsmith.data.unread import named, refuse, sentence, sentence_of_all
 from viewsmith.modalities.images.modality import Images
 
 
@@ -87,6 +88,22 @@ def jpeg2000_file(path: Path) -> ImageFile:
     return ImageFile(path, shape, "YXS"[: len(shape)], dtype, lambda: imagecodecs.jpeg2k_decode(path.read_bytes()))
 
 
+def refuse_waveforms(folder: Path, files: Sequence[Path]) -> None:
+    """Raise InputError for a folder whose first file is a recording in DICOM, with the line that converts all."""
+    if len(files) < 2 or files[0].suffix.lower() not in DICOM:
+        return
+    try:
+        dicom_file(files[0])
+    except Waveform as error:
+        raise InputError(sentence_of_all(folder, len(files), files[0].suffix, named("waveform"))) from error
+    except InputError:  # which is told with those of the others
+        return
+
+
+class Waveform(InputError):
+    """A DICOM file has a recording in place of an image."""
+
+
 @image_reader(
     "dicom",
     *DICOM,
@@ -105,7 +122,7 @@ def dicom_file(path: Path) -> ImageFile:
         if "Rows" not in header:
             kind = header.get("Modality", "no modality")  # such as the report beside a series
             if "WaveformSequence" in header:
-                raise InputError(sentence(path, named("waveform")))
+                raise Waveform(sentence(path, named("waveform")))
             raise Unreadable(f"{path} is a DICOM file without an image ({kind}): leave it out", f"no image: {kind}")
         frames, colors = int(header.get("NumberOfFrames") or 1), int(header.get("SamplesPerPixel") or 1)
         slope, start = float(header.get("RescaleSlope", 1) or 1), float(header.get("RescaleIntercept", 0) or 0)

@@ -28,7 +28,17 @@ from viewsmith.core.rows import RowSource
 from viewsmith.data import labels
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.label_tables import with_labels
-from viewsmith.data.layouts import refuse_features, transposing, warn_forms, warn_long, warn_rows, warn_taxa, warn_wells
+from viewsmith.data.layouts import (
+    DETECTION,
+    READ,
+    refuse_features,
+    transposing,
+    warn_forms,
+    warn_long,
+    warn_rows,
+    warn_taxa,
+    warn_wells,
+)
 from viewsmith.data.marks import warn_last_rows, with_numbers
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES
@@ -164,28 +174,40 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
 
 
 FEWEST_CELLS, FEWEST_SAMPLES = 50, 8  # columns of counts or other values, from which on they may be cells or samples
+_OF_ROWS = ("identifier", "text", "category")  # roles of columns that may be about genes
+#: Columns of numbers that are about genes or sites.
+_OF_FEATURES = re.compile(
+    r"(?i)chr(om(osome)?)?|start|end|strand|length|width|pos(ition)?|mapinfo|entrez.*|gc.?(content|percent)?|(unnamed|index).*"
+)
 
 
 def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str) -> None:
     """Refuse a table of counts of cells whose rows are genes, unless the user has left its column of names out; warn
     where only the totals say so, or where values are no counts of cells."""
-    names = [name for name, role in roles.items() if role == "identifier" and not frames.is_numeric(frame[name])]
-    values = [name for name, role in roles.items() if role in ("numeric", "constant")]
-    counts = [name for name in values if frames.is_numeric(frame[name])]
-    if len(names) != 1 or len(counts) < FEWEST_SAMPLES or len(counts) + 1 < frame.shape[1]:
+    texts = [name for name in frame.columns if not frames.is_numeric(frame[name])]
+    names = [name for name in texts if roles[name] == "identifier"]
+    numbers = [name for name in frame.columns if name not in texts and roles[name] in ("numeric", "constant")]
+    counts = [name for name in numbers if not _OF_FEATURES.fullmatch(str(name)) and not DETECTION.search(str(name))]
+    others = [name for name in frame.columns if name not in counts]
+    if not names or not counts or any(roles[name] not in (*_OF_ROWS, "numeric", "constant") for name in others):
         return
-    x, named = frames.values(frame[counts]), genes_in_rows(frame[names[0]].map(str).tolist(), counts)
+    columns = (frame[name].map(str).tolist() for name in names)
+    key = next((name for name, rows in zip(names, columns, strict=True) if genes_in_rows(rows, counts)), None)
+    x, named = frames.values(frame[counts]), key is not None
     of_cells = len(counts) >= FEWEST_CELLS and looks_like_counts(x)
-    counted = of_cells and uneven_totals(x)
-    if not (named or counted or (len(x) >= 3 * len(counts) and features_in_rows(x))):
+    by_values = len(texts) == 1 and len(counts) >= FEWEST_SAMPLES
+    counted = by_values and of_cells and uneven_totals(x)
+    if not (named or counted or (by_values and len(x) >= 3 * len(counts) and features_in_rows(x))):
         return
+    key = names[0] if key is None else key
+    others.remove(key)
     surely, what = named and of_cells, "genes" if named or counted else "features"
     said = f"{source_name}: rows {'are' if surely else 'may be'} {what} and columns "
     said += "cells" if of_cells else "samples"
     said += f", by their {'names' if named else 'totals' if counted else 'means'}, but samples are rows: "
-    said += transposing(source_name, names[0], counts=of_cells or are_counts(x))
+    said += transposing(source_name, key, of_cells or are_counts(x), frame.attrs.get(READ), others)
     if surely:
-        raise InputError(f"{said} (--drop {one_line(names[0], 60)} takes the rows as they are)")
+        raise InputError(f"{said} (--drop {one_line(key, 60)} takes the rows as they are)")
     warn(said)
 
 
