@@ -248,6 +248,23 @@ def test_jcamp(tmp_path):
     assert "7.jdx as a JCAMP-DX file" in refusal(load_dataset, tmp_path)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("jcamp") is None, reason="extra signals")
+def test_units_of_jcamp_that_differ_are_told(tmp_path, recwarn):
+    import jcamp
+
+    def write(name, axis=AXIS, x="1/CM", y="ABSORBANCE"):
+        made = {"x": axis, "y": X[0].astype(float), "title": name, "xunits": x, "yunits": y}
+        jcamp.writefile(str(tmp_path / f"{name}.jdx"), made)
+
+    for name in "abcd":
+        write(name, x="cm-1" if name == "a" else "1/CM", y="TRANSMITTANCE" if name == "d" else "Absorbance")
+    load_dataset(tmp_path)
+    said = [str(w.message) for w in recwarn if "different units" in str(w.message)]
+    assert len(said) == 1 and "YUNITS" in said[0] and "TRANSMITTANCE (1, such as d.jdx)" in said[0]
+    write("e", axis=AXIS + 10 * np.ptp(AXIS))
+    assert "do not overlap: e.jdx (" in refusal(load_dataset, tmp_path)
+
+
 def test_a_table_of_points_says_what_it_may_be(tmp_path):
     frame = pd.DataFrame(np.sin(np.arange(64) / 5 + np.arange(6)[:, None]), columns=[str(900 + i) for i in range(64)])
     frame.to_csv(tmp_path / "x.csv", index=False)

@@ -1,6 +1,8 @@
 """Recordings, counts and alignments of formats that are not read: their lines are run, and the results are read."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -170,3 +172,41 @@ def test_recordings_of_makers_have_a_line(tmp_path, name, start, said):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(start)
     assert said in refusal(load_dataset, tmp_path / name.partition("/")[0], length="1s")
+
+
+def test_spectra_of_grams_are_converted_together(tmp_path, monkeypatch):
+    """Endings in any case, several spectra of a file, and axes of their own, which folders tell apart."""
+
+    class SPC:
+        """Of spc_io: as many spectra as the file has letters."""
+
+        @staticmethod
+        def from_bytes_io(file):
+            points = np.linspace(400, 900, 60)
+            return [SimpleNamespace(xarray=points + i, yarray=np.sin(points / 30)) for i in range(len(file.read()))]
+
+    monkeypatch.setitem(sys.modules, "spc_io", SimpleNamespace(SPC=SPC))
+    for name, content in (("a/1.SPC", b"x" * 5), ("a/2.spc", b"xx"), ("b/1.spc", b"x"), ("b/2.SPC", b"x" * 4)):
+        (file := tmp_path / "spectra" / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    said = refusal(load_dataset, tmp_path / "spectra").replace("pip install spc-io, then ", "")
+    assert "spectra has 4 files .spc, each a file of spectra of GRAMS" in said
+    assert follow(said, tmp_path, monkeypatch).y.tolist() == [*"a" * 7, *"b" * 5]
+    one = refusal(load_dataset, tmp_path / "spectra" / "a" / "2.spc").replace("pip install spc-io, then ", "")
+    assert len(follow(one, tmp_path, monkeypatch).x) == 2
+
+
+def test_streams_keep_names_of_channels_and_markers(tmp_path, monkeypatch):
+    """Of the largest stream; markers lie at its samples, also behind a gap in its time."""
+    pytest.importorskip("edfio")
+    x, at = rng.normal(size=(1030, 2)), 50 + np.arange(1030) / 100
+    at[500:] += 7
+    channels = [{"channels": [{"channel": [{"label": ["Cz"]}, {"label": ["Oz"]}]}]}]
+    eeg = {"info": {"nominal_srate": ["100"], "desc": channels}, "time_series": x, "time_stamps": at}
+    texts = {"info": {}, "time_series": [[v] for v in "aabbab"], "time_stamps": [51.0, 52, 53, 64, 65, 99]}
+    monkeypatch.setitem(sys.modules, "pyxdf", SimpleNamespace(load_xdf=lambda file: ([texts, eeg], {})))
+    (tmp_path / "a.xdf").write_bytes(b"XDF:")
+    said = refusal(load_dataset, tmp_path / "a.xdf").replace("pip install pyxdf 'viewsmith[signals]', then ", "")
+    data = follow(said, tmp_path, monkeypatch, label="annotations")
+    assert data.schema["signal"]["channels"] == ["Cz", "Oz"] and data.y.tolist() == [*"aabba"]
+    np.testing.assert_allclose(data.x[[0, 3], 0], [x[100:200, 0], x[700:800, 0]], atol=1e-3)

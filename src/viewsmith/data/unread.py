@@ -307,10 +307,13 @@ def sentence(path: Path, form: Format, key: str = "") -> str:
     return f"{path} is {form.what}, which is not read yet: {command(path, form, key)}"
 
 
-def sentence_of_all(folder: Path, count: int, suffix: str, form: Format) -> str:
-    """What the files of a folder are, and the line that converts them together."""
-    of_all = replace(form, code=form.code.replace("{suffix}", suffix), options=form.of_folder or "")
-    return f"{folder} has {count:,} files {suffix}, each {form.what}: {command(folder, of_all)}"
+def sentence_of_all(folder: Path, files: Sequence[Path], suffix: str, form: Format) -> str:
+    """What the files of a folder are, of an ending in any case, and the line that converts them together."""
+    written = {file.name[-len(suffix) :] for file in files}
+    any_case = "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
+    pattern = written.pop() if len(written) == 1 else any_case
+    of_all = replace(form, code=form.code.replace("{suffix}", pattern), options=form.of_folder or "")
+    return f"{folder} has {len(files):,} files {suffix}, each {form.what}: {command(folder, of_all)}"
 
 
 def quoted_path(path: str | Path) -> str:
@@ -449,7 +452,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
         form = _by_content(first, suffix) or formats()[suffix]
         if count > 1 and form.of_folder is not None:
-            raise InputError(sentence_of_all(folder, count, suffix, form))
+            raise InputError(sentence_of_all(folder, found[suffix], suffix, form))
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
         raise InputError(rest + sentence(first, form))
     for suffix, files in sorted(found.items(), key=lambda each: -len(each[1])):

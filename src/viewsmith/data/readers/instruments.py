@@ -90,12 +90,12 @@ def jpeg2000_file(path: Path) -> ImageFile:
 
 def refuse_waveforms(folder: Path, files: Sequence[Path]) -> None:
     """Raise InputError for a folder whose first file is a recording in DICOM, with the line that converts all."""
-    if len(files) < 2 or files[0].suffix.lower() not in DICOM:
+    if len(files) < 2 or any(file.suffix.lower() != DICOM[0] for file in files):
         return
     try:
         dicom_file(files[0])
     except Waveform as error:
-        raise InputError(sentence_of_all(folder, len(files), files[0].suffix, named("waveform"))) from error
+        raise InputError(sentence_of_all(folder, files, DICOM[0], named("waveform"))) from error
     except InputError:  # which is told with those of the others
         return
 

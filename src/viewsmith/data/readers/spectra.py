@@ -175,13 +175,17 @@ def read_spectra(path: Path, request: DataOptions) -> FileContents:
     axis_names: set[str] = set()
     faults: dict[Path, InputError] = {}  # of texts about the data, too
     notes: dict[str, list[str]] = {}  # on files
+    of_units: dict[str, dict[str, list[str]]] = {"x": {}, "y": {}}  # of JCAMP-DX, and the files of each
     train = n_train
     for number, (file, label) in enumerate(files):
         about = file.stem.lower() == "readme" or (request.labels is not None and file.samefile(request.labels))
         try:
             if not about:
                 if file.suffix.lower() in JCAMP:
-                    own, height, named, noted = _jcamp(file, request)
+                    own, height, units, noted = _jcamp(file, request)
+                    named = units["x"]
+                    for along, unit in units.items():
+                        of_units[along].setdefault(unit, []).append(name_in(path, file))
                     for note in noted:
                         notes.setdefault(note, []).append(name_in(path, file))
                 else:
@@ -205,6 +209,13 @@ def read_spectra(path: Path, request: DataOptions) -> FileContents:
     if faults:
         names = name_list([name_in(path, file) for file in faults], 5)
         warn(f"{path}: {pluralize(len(faults), 'file')} without a spectrum, left out: {names}")
+    for along, what in (("y", "values"), ("x", "axes")):
+        if len(found_units := of_units[along]) > 1:
+            each = [f"{unit or 'none'} ({len(files)}, such as {files[0]})" for unit, files in found_units.items()]
+            warn(
+                f"{path}: {what} have different units ({along.upper()}UNITS), and are taken as they are: "
+                f"{name_list(each, 5)}; give those of one unit"
+            )
     named = axis_names.pop() if len(axis_names) == 1 else ""
     found = _contents(spectra, axes, request, str(path), train, path if path.is_dir() else None, named)
     return replace(found, options=found.options | {"of_files": True})
@@ -214,8 +225,8 @@ class _NoSpectrum(InputError):
     """A file that has no spectrum."""
 
 
-def _jcamp(file: Path, request: DataOptions) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
-    """Axis and values of a file of JCAMP-DX, the unit of the axis, and what is to be said of it."""
+def _jcamp(file: Path, request: DataOptions) -> tuple[np.ndarray, np.ndarray, dict[str, str], list[str]]:
+    """Axis and values of a file of JCAMP-DX, the units of both, and what is to be said of it."""
     library: Any = importlib.import_module("jcamp")
     with reading(str(file), "a JCAMP-DX file"), open_text(file, "give a part of it") as opened:
         lines = [line.partition("$$")[0] for line in _text(opened.read(), request).splitlines()]
@@ -236,7 +247,9 @@ def _jcamp(file: Path, request: DataOptions) -> tuple[np.ndarray, np.ndarray, st
     several = ["the first of several spectra is read"] * ((len(spectra) if linked else len(ends)) > 1)
     wrong = "Y-Check" in printed.getvalue()
     damaged = ["lines do not begin with the value that those before end with: damaged?"] * wrong
-    return axis, values, str(spectra[0].get("xunits", "")), several + damaged
+    units = {along: str(spectra[0].get(f"{along}units", "")).strip() for along in "xy"}
+    units["x"] = "cm-1" if units["x"].lower() in ("1/cm", "cm-1", "cm^-1") else units["x"]
+    return axis, values, units | {"y": units["y"].upper()}, several + damaged
 
 
 def holds_one(path: Path, request: DataOptions) -> bool:
@@ -357,6 +370,18 @@ def _mark(line: str) -> str | None:
 _DECIMAL = re.compile(r"^([+-]?\d*),(\d+(?:[eEdD][+-]?\d+)?)$")
 
 
+def _apart(spectra: list[Recording], axes: list[np.ndarray]) -> str:
+    """The spectra that have no point between the usual ends of the axes."""
+    first, last = np.array([each.min() for each in axes]), np.array([each.max() for each in axes])
+    low, high = float(np.median(first)), float(np.median(last))
+    apart = [
+        f"{each.name} ({a:g} to {b:g})"
+        for each, a, b in zip(spectra, first, last, strict=True)
+        if a >= high or b <= low
+    ]
+    return f": {name_list(apart, 5)} beside others of {low:g} to {high:g}" if apart and low < high else ""
+
+
 def _contents(
     spectra: list[Recording],
     axes: list[np.ndarray],
@@ -377,7 +402,8 @@ def _contents(
                 low, high = max(float(each.min()) for each in axes), min(float(each.max()) for each in axes)
                 if low >= high:
                     raise InputError(
-                        f"{source_name}: the axes of its spectra do not overlap; give those of one instrument"
+                        f"{source_name}: the axes of its spectra do not overlap{_apart(spectra, axes)}; give those of "
+                        "one instrument"
                     )
                 inside = [np.sum((each >= low) & (each <= high)) for each in axes]
                 axis = np.linspace(low, high, int(np.median(inside)))
