@@ -203,10 +203,14 @@ def test_streams_keep_names_of_channels_and_markers(tmp_path, monkeypatch):
     at[500:] += 7
     channels = [{"channels": [{"channel": [{"label": ["Cz"]}, {"label": ["Oz"]}]}]}]
     eeg = {"info": {"nominal_srate": ["100"], "desc": channels}, "time_series": x, "time_stamps": at}
-    texts = {"info": {}, "time_series": [[v] for v in "aabbab"], "time_stamps": [51.0, 52, 53, 64, 65, 99]}
+    texts = {
+        "info": {},
+        "time_series": [[v] for v in "ab" * 5 + "c"],
+        "time_stamps": [51, 52, 53, 54, 55, 64, 65, 66, 66.5, 67.1, 99],
+    }
     monkeypatch.setitem(sys.modules, "pyxdf", SimpleNamespace(load_xdf=lambda file: ([texts, eeg], {})))
     (tmp_path / "a.xdf").write_bytes(b"XDF:")
     said = refusal(load_dataset, tmp_path / "a.xdf").replace("pip install pyxdf 'viewsmith[signals]', then ", "")
     data = follow(said, tmp_path, monkeypatch, label="annotations")
-    assert data.schema["signal"]["channels"] == ["Cz", "Oz"] and data.y.tolist() == [*"aabba"]
-    np.testing.assert_allclose(data.x[[0, 3], 0], [x[100:200, 0], x[700:800, 0]], atol=1e-3)
+    assert data.schema["signal"]["channels"] == ["Cz", "Oz"] and data.y.tolist() == [*"abababab"]
+    np.testing.assert_allclose(data.x[[0, 5], 0], [x[100:200, 0], x[700:800, 0]], atol=1e-3)
