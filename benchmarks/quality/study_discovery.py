@@ -435,8 +435,10 @@ def in_family(kind: str, name: str, seed: int) -> dict[str, Any]:
     return result | {"cpu_seconds": round(time.process_time() - began, 1)}
 
 
-def planted(seed: int, n: int = 20, length: int = 600, width: int = 15, changed: int = 4) -> dict[str, Any]:
-    """Performance coefficient of the sites of a planted word, of known width and on one strand."""
+def planted_words(
+    seed: int, n: int = 20, length: int = 600, width: int = 15, changed: int = 4
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Codes of n sequences with a word in each, where it starts, and its width."""
     rng = np.random.default_rng(1000 + seed)
     codes = rng.integers(0, 4, (n, length))
     word, starts = rng.integers(0, 4, width), rng.integers(0, length - width + 1, n)
@@ -444,6 +446,13 @@ def planted(seed: int, n: int = 20, length: int = 600, width: int = 15, changed:
         site, at = word.copy(), rng.choice(width, changed, replace=False)
         site[at] = (site[at] + rng.integers(1, 4, changed)) % 4
         own[start : start + width] = site
+    return codes, starts, width
+
+
+def planted(seed: int, *size: int) -> dict[str, Any]:
+    """Performance coefficient of the sites of a planted word, of known width and on one strand."""
+    codes, starts, width = planted_words(seed, *size)
+    n = len(codes)
     texts = np.frombuffer(b"ACGT", np.uint8)[codes]
     began = time.process_time()
     model = Discovery(windows=[width], both_strands=False, random_state=seed).fit(texts)

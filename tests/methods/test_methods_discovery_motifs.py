@@ -441,6 +441,17 @@ def test_nothing_recurs_in_random_letters():
     assert choose(motif_search.find_motif(codes, widths=(8, 12))) is None
 
 
+@pytest.mark.parametrize(("word", "said"), [("TA" * 8, True), ("CAG" * 5 + "C", True), ("TTGACATTTATAATCG", False)])
+def test_a_simple_repeat_is_said_with_how_to_look_beside_it(word, said):
+    """As the runs of T in promoters of yeast, which hide the sites of GCN4."""
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ACGT"), 60)) for _ in range(30)]
+    texts = [text[:20] + word + text[36:] for text in texts]
+    model = Discovery(windows=[16], both_strands=False).fit(texts)
+    text = model.describe(model.locate(texts), len(texts))
+    assert (f"; {word} is a simple repeat: --kinds 2 also seeks what recurs beside it" in text) == said
+
+
 def test_sequences_without_a_window_have_no_site():
     codes, _ = sequences()
     motif = motif_search.find_motif(codes, widths=(12,))[0]

@@ -112,6 +112,13 @@ class MotifSearch(Search):
             return f"{kinds}: {'' if len(self.parts) == 1 else 'the first is '}{numbers}"
         return f"the best candidate, {numbers}, {best.evidence.why(len(self.tried[0]))}"
 
+    def summary(self, found: np.ndarray, samples: int, max_q: float, unjudged: bool) -> str:
+        text = super().summary(found, samples, max_q, unjudged)
+        if self.parts and _repeats(self.parts[-1].consensus):
+            more = len(self.parts) + 1
+            text += f"; {self.parts[-1].consensus} is a simple repeat: --kinds {more} also seeks what recurs beside it"
+        return text
+
     def extent(self, found: np.ndarray) -> str:
         """The motif of the sites of one kind."""
         motif = self.parts[int(found["kind"][0])]
@@ -152,6 +159,11 @@ class MotifSearch(Search):
         others = sorted((array for name, array in arrays.items() if name.startswith("other")), key=len)
         place = arrays.get("place")
         return Motif(arrays["probabilities"], background, place=place, others=tuple(others), **values)
+
+
+def _repeats(text: str) -> bool:
+    """Whether a text repeats one to three letters, but for a tenth of them."""
+    return any(3 * by <= len(text) and sum(map(str.__ne__, text, text[by:])) <= len(text) // 10 for by in (1, 2, 3))
 
 
 def _starts(motif: Motif) -> str:
