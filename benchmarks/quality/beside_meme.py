@@ -5,10 +5,10 @@ meme       MEME of the MEME Suite, its own options and both strands of DNA (`-dn
 streme     STREME of the MEME Suite, one motif of at most 30 letters, its own options otherwise
 
 Sets: samples of the tests of the MEME Suite (`tests/common`, as the folder `meme`), each with a motif that is known from
-elsewhere: peaks of KLF1 (chromatin of mouse), GCN4 and MCM1 (yeast, intergenic), RXRA (peaks; of
-`doc/examples/bed2fasta_example_output_files`), 3' ends bound by Puf3p (RNA), binding sites of LexA, promoters of genes
-of inositol, dehydrogenases and kinases; crp, whose sites are known; planted (`study_discovery`), and shuffled sequences,
-in which nothing recurs (pairs of letters kept). The programs `meme` and `streme` have to be on the path.
+elsewhere: peaks of KLF1 (mouse), GCN4 and MCM1 (yeast, intergenic), RXRA (of
+`doc/examples/bed2fasta_example_output_files`), 3' ends bound by Puf3p (RNA), sites of LexA, promoters of genes of
+inositol, dehydrogenases and kinases; crp, whose sites are known; planted (`study_discovery`), and shuffled sequences, in
+which nothing recurs (pairs of letters kept). The programs `meme` and `streme` have to be on the path.
 
 listed    sites that are listed (discovery: q up to .1; MEME and STREME: their own lists), in so many of the sequences
 right     share of them that contain the known pattern, on either strand, of crp those within 3 letters of a known site
