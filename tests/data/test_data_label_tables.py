@@ -378,3 +378,27 @@ def test_names_that_are_hashes(tmp_path, ending):
     found = table_of_names(names, DataOptions(labels=file, label="y"), None)
     assert found.id.tolist() == names and found.y.tolist() == list(range(8))
     assert found.code.tolist() == table.code.tolist()
+
+
+def test_parts_of_names_are_labels_and_groups(tmp_path, capsys):
+    for i in range(16):
+        name = f"{'walk' if i % 2 else 'run'}_s{i % 4}_{i:02d}.npy"
+        np.save(tmp_path / name, rng.normal(size=(2, 60)))
+    load_dataset(tmp_path, modality="series")
+    said = "parts of the names of files may be labels or groups: --label name:0 (run, walk) or name:1 (s0, s1, s2 and 1"
+    assert said in capsys.readouterr().err
+    data = load_dataset(tmp_path, modality="series", label="name:0", groups="name:1")
+    assert data.y.tolist() == ["run"] * 8 + ["walk"] * 8 and set(data.groups) == {"s0", "s1", "s2", "s3"}
+    assert "parts of" not in capsys.readouterr().err
+    assert "has 3 parts, run, s0 and 00" in refusal(load_dataset, tmp_path, modality="series", label="name:3")
+
+
+@pytest.mark.parametrize("name", ["{kind}{i}.png", "{kind}.{i}.png"])
+def test_images_whose_names_begin_with_labels(tmp_path, capsys, name):
+    """Numbers of files that are written at the label are none of it."""
+    for i in range(16):
+        file = tmp_path / name.format(kind=["cat", "dog"][i % 2], i=i)
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(file)
+    load_dataset(tmp_path)
+    assert "--label name:0 (cat, dog)" in capsys.readouterr().err
+    assert load_dataset(tmp_path, label="name:0").y.tolist() == ["cat"] * 8 + ["dog"] * 8

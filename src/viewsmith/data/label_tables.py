@@ -48,7 +48,56 @@ def table_of_names(names: Sequence[str], request: DataOptions, folder: Path | No
 
 def find_table(names: Sequence[str], request: DataOptions, folder: Path | None, *, repeated: bool = False) -> Any:
     """As `table_of_names`; None also where the given table has no row for each name. `repeated`: a table that is given,
-    or alone has the label, may have several rows of a name, with equal labels."""
+    or alone has the label, may have several rows of a name, with equal labels. Parts of the names that are asked for
+    are columns, too."""
+    found = _table_of_file(names, request, folder, repeated=repeated)
+    asked = [request.or_fitted(option) for option in ("label", "groups")]
+    parts = {name: _parts_at(names, int(at[1])) for name in asked if name and (at := _AT.fullmatch(str(name)))}
+    if not parts:
+        return found
+    import pandas as pd
+
+    own = pd.DataFrame(parts)
+    return own if found is None else found.assign(**own)
+
+
+_AT = re.compile(r"name:(\d)")  # of a column: a part of the names of files
+
+
+def _split(name: str) -> list[str]:
+    """The parts of the name of a file, without folders and ending."""
+    return re.split(r"[\W_]+", re.sub(r"(?<=.)\.\w+$", "", re.split(r"[/\\]", name)[-1]))
+
+
+def _parts_at(names: Sequence[str], at: int) -> list[str]:
+    """The part of each name at a place, from 0; without its number, if each name has another one (walk01, run02)."""
+    parts = [_split(name) for name in names]
+    if (short := next((i for i, each in enumerate(parts) if len(each) <= at), None)) is not None:
+        raise InputError(
+            f"name:{at} is the part {at} of the names of files, from 0, but {one_line(names[short], 60)} has "
+            f"{pluralize(len(parts[short]), 'part')}, {name_list(parts[short])}"
+        )
+    found = [each[at] for each in parts]
+    kinds = [re.sub(r"\d+$", "", each) for each in found]
+    return kinds if len(set(found)) == len(found) and all(kinds) else found
+
+
+def parts_that_recur(names: Sequence[str]) -> str:
+    """What is said of files whose names may have their labels; empty for others."""
+    widths = {len(_split(name)) for name in names}
+    if len(names) < FEWEST_FILES or len(widths) > 1:
+        return ""
+    columns = {at: sorted(set(_parts_at(names, at))) for at in range(min(widths.pop(), 10))}
+    recur = {at: found for at, found in columns.items() if 1 < len(found) <= len(names) / FEWEST_OF_PART}
+    each = [f"name:{at} ({name_list(found, 3)})" for at, found in recur.items()]
+    return f"parts of the names of files may be labels or groups: --label {' or '.join(each)}" if each else ""
+
+
+FEWEST_FILES, FEWEST_OF_PART = 8, 4  # of a folder, and in the mean of those with one part in their names
+
+
+def _table_of_file(names: Sequence[str], request: DataOptions, folder: Path | None, *, repeated: bool) -> Any:
+    """As `find_table`, of the given table, or those of the folder."""
     found_there = list(tables(request, folder))
     if folder is not None and request.labels is None:  # no table that is a sample is about the others
         known = set(names)

@@ -15,7 +15,7 @@ from viewsmith.core.errors import InputError, lines_once, name_list, one_line, p
 from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
 from viewsmith.data.event_tables import ANNOTATIONS, events_of, is_of_bids
-from viewsmith.data.label_tables import check_named, column_of, find_table, table_of_names
+from viewsmith.data.label_tables import check_named, column_of, find_table, parts_that_recur, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import TABLES
 from viewsmith.data.reading import FileContents
@@ -529,6 +529,8 @@ def labels_of_recordings(
         own = "not given" if y is None else "the names of folders"
         columns = " or ".join(one_line(name, 40) for name in table.columns[:8])
         say(f"{source_name}: labels are {own}; others are in {table.attrs['file']}: --label {columns}")
+    if table is y is request.schema is label is wanted is None and (hint := parts_that_recur(names)):
+        say(f"{source_name}: {hint}")
     in_folders = all(f"/{each.label}/" in f"/{each.name}" for each in recordings)
     if label is not None and not (request.few_labels and label == "y") and (y is None or table is not None):
         y = column_of(table, "label", request, source_name)

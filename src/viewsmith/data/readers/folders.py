@@ -39,7 +39,15 @@ from viewsmith.data.image_files import (
     is_deep,
     stack_of,
 )
-from viewsmith.data.label_tables import check_named, column_of, is_submission, read_table, table_of_names, table_options
+from viewsmith.data.label_tables import (
+    check_named,
+    column_of,
+    is_submission,
+    parts_that_recur,
+    read_table,
+    table_of_names,
+    table_options,
+)
 from viewsmith.data.labels import missing_labels
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import ARRAYS, SUFFIXES, TABLES, VALIDATION, extension_of, is_result
@@ -231,6 +239,8 @@ def _contents(
     of_channels = [file.path.name for file in files] if pattern else []
     table = table_of_names(names, request, path, of_channels) if wanted else None
     y, groups = _labels(path, labels, request, table)
+    if not wanted and y is request.schema is None and not side and not pattern and (hint := parts_that_recur(names)):
+        say(f"{path}: {hint}")
     if table is not None and y is not None and n_train is not None and missing_labels(y[n_train:]).all():
         if request.schema is None:
             say(
