@@ -390,7 +390,7 @@ def test_parts_of_names_are_labels_and_groups(tmp_path, capsys):
     data = load_dataset(tmp_path, modality="series", label="name:0", groups="name:1")
     assert data.y.tolist() == ["run"] * 8 + ["walk"] * 8 and set(data.groups) == {"s0", "s1", "s2", "s3"}
     assert "parts of" not in capsys.readouterr().err
-    assert "has 3 parts, run, s0 and 00" in refusal(load_dataset, tmp_path, modality="series", label="name:3")
+    assert "has 3 parts, run, s0, 00" in refusal(load_dataset, tmp_path, modality="series", label="name:3")
 
 
 @pytest.mark.parametrize("name", ["{kind}{i}.png", "{kind}.{i}.png"])
