@@ -271,7 +271,7 @@ def test_keypoints_in_hdf5_of_other_programs(tmp_path, monkeypatch):
     assert "pip install tables, then" in refusal(load_dataset, tmp_path / "b.h5")
 
 
-def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch):
+def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch, capsys):
     class FlowData:
         """Of flowio: two cells, whose names tell mass from fluorescence."""
 
@@ -299,6 +299,15 @@ def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch):
         np.testing.assert_allclose(found["CD4"][:2], np.arcsinh([150 / k, 0]))
         assert found["Time"].tolist()[:2] == [1, 2] and ("FSC-A" not in found or found["FSC-A"][0] == 300)
         assert {*markers, "CD8 B2-A", "CD8 B2-H"} <= set(found)
+    capsys.readouterr()
+    for name in ("u/m1.fcs", "u/m2.fcs", "v/m1.fcs", "v/f.fcs"):
+        (tmp_path / "kinds" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "kinds" / name).write_bytes(b"FCS3.1")
+    exec(advised(refusal(load_dataset, tmp_path / "kinds"))[1], {"__name__": "line"})
+    said = "left out, as not all files have them: C, FSC-A\nof folders as labels: --label folder --split-groups"
+    assert said in capsys.readouterr().out
+    found = pd.read_csv("kinds.csv")
+    assert found.folder.tolist() == [*"uuuuvvvv"] and found.file.tolist()[::2] == ["u/m1", "u/m2", "v/f", "v/m1"]
 
 
 def test_a_study_of_metabolomics_workbench(tmp_path, monkeypatch):
