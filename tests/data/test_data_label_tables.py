@@ -37,6 +37,11 @@ def test_a_table_whose_first_line_has_values(tmp_path, capsys):
     assert "labels by 0, with which names begin: 8 rows for 16 samples" in capsys.readouterr().err
 
 
+def test_a_label_that_is_asked_for_is_a_name_of_a_column(tmp_path):
+    """Also if it is a value, too."""
+    assert labels(tmp_path, ["a.tif", "b.tif"], file=["b", "a"], y=["y", "n"]) == ["n", "y"]
+
+
 def test_names_with_other_folders_and_endings(tmp_path):
     names = ["a/x1.tif", "b/x2.tif", "x3.tif"]
     for given in (names, ["x1.tif", "x2.tif", "x3.tif"], ["x1", "x2", "x3"], ["/d/x1.png", "C:\\d\\x2.png", "x3.png"]):
@@ -129,7 +134,11 @@ def test_measures_are_no_names(tmp_path):
 def test_labels_of_wells_and_other_parts_of_names(tmp_path, capsys):
     names = ["p1/B02_s1.tif", "p1/B02_s2.tif", "p1/C11_s1.tif", "p2/B02_s1.tif"]
     assert labels(tmp_path, names[:3], Well=["C11", "B2"], y=["drug", "None"]) == ["None", "None", "drug"]
-    assert "labels by Well, which is a part of the names: 2 rows for 3 samples" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "labels by Well, which is a part of the names: 2 rows for 3 samples" in said
+    assert "--groups Well --split-groups holds whole ones out" in said
+    table_of_names(names[:3], DataOptions(labels=tmp_path / "labels.csv", label="y", groups="Well"), None)
+    assert "both parts of the split" not in capsys.readouterr().err
     of_plates = {"plate": ["p1", "p1", "p2"], "Well": ["B02", "C11", "B02"], "y": [1, 2, 3]}
     assert labels(tmp_path, names, **of_plates) == [1, 1, 2, 3]
     # A number may be a part of a name by chance, and each name has one row.

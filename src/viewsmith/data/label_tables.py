@@ -110,7 +110,7 @@ def _table_of_file(names: Sequence[str], request: DataOptions, folder: Path | No
         asked = request.labels is not None or (alone and named[0] in table.columns)
         several = repeated and asked and request.masks is None
         wanted = [name for name in named if name in table.columns] if several else None
-        rows = _rows_of(names, table, file, partly=asked, wanted=wanted)
+        rows = _rows_of(names, table, file, partly=asked, wanted=wanted, alone=alone_in(request))
         if rows is not None:
             if (rows < 0).any():
                 without, first = int((rows < 0).sum()), one_line(names[int((rows < 0).argmax())], 60)
@@ -162,7 +162,7 @@ def tables(request: DataOptions, folder: Path | None) -> Iterator[tuple[Path, An
     found_there = [each for each in beside if not is_submission(each)] + (below if len(below) <= FEW_TABLES else [])
     for file in found_there if request.labels is None else [request.labels]:
         try:
-            table = read_table(file, request.or_fitted("encoding"))
+            table = read_table(file, request.or_fitted("encoding"), (request.or_fitted("label"), request.groups))
         except InputError:
             if request.labels is not None:
                 raise
@@ -175,8 +175,8 @@ def is_submission(file: Path) -> bool:
     return _SUBMISSION.match(file.name) is not None
 
 
-def read_table(file: Path, encoding: str | None = None) -> Any:
-    """A table of labels, in this encoding if it is not UTF-8."""
+def read_table(file: Path, encoding: str | None = None, known: Sequence[str | None] = ()) -> Any:
+    """A table of labels, in this encoding if it is not UTF-8; `known` are names of columns: they are its header."""
     import pandas as pd
 
     from viewsmith.data.headers import LOOKED_AT, has_header
@@ -204,7 +204,8 @@ def read_table(file: Path, encoding: str | None = None) -> Any:
                 raise InputError(f"{file} is not UTF-8: give its encoding (--encoding latin-1)") from error
             read = partial(read, encoding=encoding)
             first = read(header=None, nrows=LOOKED_AT, dtype=str)
-        if len(first) > 1 and not has_header(first.fillna("")):
+        named = first.iloc[0].isin([name for name in known if name and not name.isdigit()]).any()
+        if len(first) > 1 and not named and not has_header(first.fillna("")):
             names = list(map(str, range(first.shape[1])))
             say(f"{file}: the first line has values, as the others: columns are named {names[0]} to {names[-1]}")
             read = partial(read, header=None, names=names)
@@ -273,10 +274,16 @@ def rows_of_names(names: Sequence[str], given: Sequence[str]) -> np.ndarray:
 
 
 def _rows_of(
-    names: Sequence[str], table: Any, file: Path, *, partly: bool, wanted: Sequence[Any] | None = None
+    names: Sequence[str],
+    table: Any,
+    file: Path,
+    *,
+    partly: bool,
+    wanted: Sequence[Any] | None = None,
+    alone: bool = False,
 ) -> np.ndarray | None:
     """The row of each name, -1 where the table has none; None if no column has the names. With columns that are
-    `wanted` a name may have several rows, which agree in them."""
+    `wanted` a name may have several rows, which agree in them. `alone`: samples of a row are split as any others."""
     best, least, repeated = None, (1 if partly else len(names)), None
     known_forms = [(i, known) for i, known in enumerate(forms(names)) if len(set(known)) == len(names)]
     depth = max((name.count("/") for name in names), default=0)
@@ -302,7 +309,7 @@ def _rows_of(
                 break
     if repeated is not None and wanted is not None:
         _check_repeated(table[list(wanted)], *repeated, file)
-    return _rows_of_parts(names, table, file) if best is None else best
+    return _rows_of_parts(names, table, file, alone) if best is None else best
 
 
 def _check_repeated(wanted: Any, names: set[str], keys: Sequence[str], file: Path) -> None:
@@ -334,7 +341,7 @@ def _parts(name: str) -> set[str]:
 _NO_PART = re.compile(rf"\d*|{_BASES.lower()}{{8,}}")  # numbers, and barcodes, of which several lanes may have one
 
 
-def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray | None:
+def _rows_of_parts(names: Sequence[str], table: Any, file: Path, alone: bool) -> np.ndarray | None:
     """The row of each name by a piece of it, such as the well, or two; None if no columns have one of each name."""
     if len(table) >= len(names) and "participant_id" not in table.columns:
         return None
@@ -351,19 +358,42 @@ def _rows_of_parts(names: Sequence[str], table: Any, file: Path) -> np.ndarray |
         rows = [row_of.get(frozenset(piece & known), -1) for piece in pieces]
         if min(rows) >= 0:
             said = " and ".join(one_line(str(c), 40) for c in columns)
-            say(
-                f"{file}: labels by {said}, which {'is a part' if len(columns) == 1 else 'are parts'} of the names: "
-                f"{pluralize(len(set(rows)), 'row')} for {pluralize(len(names), 'sample')}"
+            _say_rows(
+                f"{file}: labels by {said}, which {'is a part' if len(columns) == 1 else 'are parts'} of the names",
+                rows,
             )
+            if alone and len(columns) == 1 and "participant_id" not in columns:
+                _say_shared(columns[0], rows)
             return np.array(rows, np.int64)
     begins = [re.split(r"[^0-9A-Za-z]+", re.split(r"[/\\]", name)[-1])[0].lstrip("0") for name in names]
     for column in [c for c in table.columns if table[c].dtype.kind in "iu" and table[c].is_unique]:
         place = {str(number): i for i, number in enumerate(table[column])}
         if all(begin in place for begin in begins):
-            said = f"with which names begin: {pluralize(len(set(begins)), 'row')} for {pluralize(len(names), 'sample')}"
-            say(f"{file}: labels by {one_line(column, 40)}, {said}")
-            return np.array([place[begin] for begin in begins], np.int64)
+            rows = [place[begin] for begin in begins]
+            _say_rows(f"{file}: labels by {one_line(column, 40)}, with which names begin", rows)
+            if alone:
+                _say_shared(column, rows)
+            return np.array(rows, np.int64)
     return None
+
+
+def alone_in(request: DataOptions) -> bool:
+    """Whether samples with one row of a table of labels are not kept together, and a fit may do so."""
+    return request.schema is None and request.groups is None
+
+
+def _say_rows(start: str, rows: Sequence[int]) -> None:
+    say(f"{start}: {pluralize(len(set(rows)), 'row')} for {pluralize(len(rows), 'sample')}")
+
+
+def _say_shared(column: Any, rows: Sequence[int]) -> None:
+    """Say that samples of one row, such as the fields of a well, may be for training and for tests."""
+    if len(set(rows)) < len(rows):
+        name = one_line(str(column), 40)
+        say(
+            f"samples of one {name} may be in both parts of the split, which makes scores too good: "
+            f"--groups {quoted(name)} --split-groups holds whole ones out"
+        )
 
 
 def table_of_objects(
