@@ -121,7 +121,20 @@ def yolo(folder, boxes):
         (folder / "labels" / "train" / f"{i:02d}.txt").write_text(f"{y} {line}\n{y} .5 .5 .01 .01\n")
 
 
-@pytest.mark.parametrize(("write", "kind"), [(coco, "k{}"), (voc, "k{}"), (yolo, "class {}")])
+def table(folder, boxes, per=1, name="{:02d}.png"):
+    saved(folder)
+    lines = [",".join([name.format(i), f"k{y}", *(str(at / per) for at in boxes)]) for i, y in enumerate(Y)]
+    rows = ["image_id,class,x_min,y_min,x_max,y_max", *lines, "none.png,,,,,"]
+    (folder / "boxes.csv").write_text("\n".join(rows))
+
+
+def table_of_parts(folder, boxes):
+    table(folder, boxes, 32, "x/{:02d}")
+
+
+@pytest.mark.parametrize(
+    ("write", "kind"), [(coco, "k{}"), (voc, "k{}"), (yolo, "class {}"), (table, "k{}"), (table_of_parts, "k{}")]
+)
 def test_objects_in_boxes_become_samples(tmp_path, monkeypatch, recwarn, write, kind):
     """With their classes and, as groups, their images; boxes below four pixels are left out."""
     write(tmp_path / "set", (4, 8, 24, 18))
@@ -132,6 +145,15 @@ def test_objects_in_boxes_become_samples(tmp_path, monkeypatch, recwarn, write, 
     order = [int(name[:-4]) for name in data.row_names]
     assert data.y.tolist() == [kind.format(Y[i]) for i in order] and data.groups.tolist() == [f"{i:02d}" for i in order]
     np.testing.assert_array_equal(data.x, X[order, 8:18, 9:19])
+
+
+def test_a_table_of_boxes_that_is_given_as_labels_is_told(tmp_path, monkeypatch, recwarn):
+    table(tmp_path / "set", (4, 8, 24, 18))
+    (tmp_path / "set" / "boxes.csv").rename(tmp_path / "boxes.csv")
+    data = load_dataset(tmp_path / "set", labels=tmp_path / "boxes.csv", label="class")
+    said = str(recwarn.pop().message)
+    assert len(data.x) == len(Y) and "whole images are the samples; there are boxes of objects in a table" in said
+    assert follow(said.removesuffix(" --split-groups"), tmp_path, monkeypatch, image_size=10).x.shape[1:3] == (10, 10)
 
 
 def test_frames_of_microscopes_and_detectors(tmp_path, monkeypatch):

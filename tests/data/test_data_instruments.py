@@ -424,3 +424,23 @@ def test_positions_of_ome_tiff_are_images_in_folders_too(tmp_path):
             for position in x:
                 file.write(position, metadata={"axes": "YX"})
     np.testing.assert_array_equal(load_dataset(tmp_path).x[..., 0], np.concatenate([x, x]))
+
+
+@pytest.mark.parametrize("tile", [None, 8])
+def test_images_of_one_file_are_in_one_part_of_the_split(tmp_path, capsys, tile):
+    """Slices and frames are alike: a classifier would know the file."""
+    tifffile = pytest.importorskip("tifffile")
+    rng = np.random.default_rng(0)
+    for i in range(8):
+        (folder := tmp_path / "set" / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        x = rng.integers(0, 4000, (5, 16, 16)).astype(np.uint16)
+        tifffile.imwrite(folder / f"{i}.tif", x, imagej=True, metadata={"axes": "ZYX"})
+    data = load_dataset(tmp_path / "set", tile=tile)
+    assert "images of one file are in one part of the split" in capsys.readouterr().err
+    parts = [{data.row_names[i].split("#")[0] for i in rows} for rows in (data.train_index, data.test_index)]
+    assert not parts[0] & parts[1] and len(parts[0] | parts[1]) == 8 and data.split == "groups"
+    assert set(data.y_train) == set(data.y_test) == {"a", "b"}
+    for i in range(2, 8):
+        (tmp_path / "set" / "ab"[i % 2] / f"{i}.tif").unlink()
+    alone = load_dataset(tmp_path / "set")
+    assert "all images of a class are in one file" in capsys.readouterr().err and len(alone.y_test) == 2

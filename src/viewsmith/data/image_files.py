@@ -557,4 +557,7 @@ def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str]
     options: dict[str, Any] = {"signal": {name: value for name, value in signal.items() if value is not None}}
     options |= {} if stack.side is None else {"image_size": stack.side}
     found: dict[str, Any] = {"options": options, "row_names": stack.row_names(names), "modality": "images"}
+    counts = [file.count for file in stack.files]
+    if max(counts) > 1:
+        found["of_file"] = np.repeat(np.arange(len(counts)), counts)
     return FileContents(x, **(found | more))

@@ -111,10 +111,16 @@ def fields_of_tiles(y: np.ndarray, places: np.ndarray, side: int, step: int) -> 
 
 
 def split_fields(
-    y: np.ndarray, absent: np.ndarray, fields: np.ndarray, source_name: str, seed: int, fraction: float
+    y: np.ndarray,
+    absent: np.ndarray,
+    fields: np.ndarray,
+    source_name: str,
+    seed: int,
+    fraction: float,
+    noun: str = "field",
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Train rows, and test rows (None: no class has two fields): of each class random whole fields, until they have a
-    fraction of its tiles; one field of each stays for training."""
+    fraction of its tiles; one field of each stays for training. Fields may also be files of images, the `noun`."""
     test, alone = np.zeros(len(y), dtype=bool), []
     rng = np.random.default_rng(seed)
     for kind in np.unique(y[~absent]):
@@ -127,10 +133,10 @@ def split_fields(
         enough = int(np.searchsorted(counts[order].cumsum(), fraction * counts.sum())) + 1
         test |= members & np.isin(fields, names[order[: min(enough, len(names) - 1)]])
     if alone:
-        one, held = len(alone) == 1, "whole fields are" if test.any() else "nothing is"
+        one, held = len(alone) == 1, f"whole {noun}s are" if test.any() else "nothing is"
         say(
             f"{source_name}: {'class' if one else 'classes'} {name_list(alone, 8)} {'has' if one else 'have'} one "
-            f"field {'' if one else 'each '}and {'is' if one else 'are'} not scored; {held} held out"
+            f"{noun} {'' if one else 'each '}and {'is' if one else 'are'} not scored; {held} held out"
         )
     rows = np.arange(len(y))
     return (rows[~test], rows[test]) if test.any() else (rows, None)

@@ -243,6 +243,7 @@ def tiled(
     options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
     options |= {} if objects is None else {"objects": True}
     found = {"options": options, "row_names": where.names(), "windows": where, "n_train": train}
+    found |= {"of_file": of_file if max(file.count for file in stack.files) > 1 else None}
     return contents_of(stack, rows if large else rows[:], request, names, **(found | more))
 
 

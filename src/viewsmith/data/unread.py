@@ -45,7 +45,7 @@ def named(name: str, kind: str = "") -> Format:
     """A format of the table `unread.toml`; `kind` stands in its code for KIND."""
     about = {"what": "", **_table()[name]}
     code = "; ".join(about["code"].splitlines()).replace("KIND", kind)
-    told = ("endings", "of", "beside")  # by what it is known
+    told = ("endings", "of", "beside", "edges")  # by what it is known
     return Format(**{key: value for key, value in about.items() if key not in told} | {"code": code})
 
 
@@ -205,20 +205,31 @@ def refuse_data_set(folder: Path) -> None:
         )
 
 
-def beside_images(folder: Path) -> str:
+def beside_images(folder: Path, labels: Path | None = None) -> str:
     """What is said of the classes of images in files beside them, or of objects in them, with the line that makes
-    samples of these; empty if there are none."""
+    samples of these; empty if there are none. `labels`: a table that is given, in place of those in the folder."""
     for name, about in _table().items():
-        if name == "advice" or "beside" not in about or not any(folder.glob(about["beside"])):
+        if name == "advice" or "beside" not in about or (labels is not None and "edges" not in about):
+            continue
+        told = folder.glob(about["beside"]) if labels is None else [labels]
+        file = next((each for each in told if "edges" not in about or _has_edges(each, about["edges"])), None)
+        if file is None:
             continue
         form = named(name, named("objects").code)
         objects = form.suffix == "_objects"
         given = " --label label --groups image --split-groups" if objects else ""
-        line = command(folder, replace(form, options=given))
+        line = command(folder, replace(form, options=given), quoted_path(file))
         if not objects:
             line = line.replace(", and give ", f", and give {folder} --labels ") + " --label label"
         return f"; there is {form.what}: {line}" if not objects else f"; there are {form.what}, as samples: {line}"
     return ""
+
+
+def _has_edges(file: Path, edges: Sequence[Sequence[str]]) -> bool:
+    """Whether the columns of a table have the edges of boxes, by any of these names."""
+    first = first_bytes(file, 2**12).decode("utf-8", "replace").partition("\n")[0].lower().replace("_", "")
+    columns = {name.strip().strip('"') for name in first.split(",")}
+    return any(columns.issuperset(each) for each in edges)
 
 
 LOOKED_AT = 16  # photographs of a folder, for temperatures

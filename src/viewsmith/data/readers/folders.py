@@ -199,8 +199,12 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         way = f"--labels {table} " if table is not None and table.parent == path else ""  # others are found
         warn(
             f"{path}: {pluralize(len(names), 'entry that is not an image', 'entries that are not images')}, ignored: "
-            f"{name_list(names)}" + (f"; a table of labels is given by {way}--label COLUMN" if of_labels else beside)
+            f"{name_list(names)}"
+            + (beside or (f"; a table of labels is given by {way}--label COLUMN" if of_labels else ""))
         )
+    given = request.labels if request.schema is None and request.masks is None and path.is_dir() else None
+    if given is not None and (boxes := beside_images(path, given)):
+        warn(f"{given}: whole images are the samples{boxes}")
     if request.schema is None and (hidden := of_temperatures(images.files, path)):
         warn(hidden)
     if request.schema is None and len(set(images.labels)) == 1:
