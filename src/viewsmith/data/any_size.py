@@ -30,7 +30,7 @@ from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
 REMEMBERED = 2**25  # bytes of reduced images
-DECODED = 2**26  # bytes of images that are decoded once
+DECODED = 2**25  # bytes of images that are decoded once
 
 
 @dataclass(frozen=True)
