@@ -331,35 +331,10 @@ class EventSearch(Search):
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
-        x: Any = X if isinstance(X, RowSource) else pieces(X)
         rng = np.random.default_rng(self.seed)
-        if len(x) < FEWEST:
-            expected = f"expected at least {FEWEST}: what recurs is seen across them; cut shorter ones"
-            raise InputError(f"{len(x)} pieces, {expected}")
-        self.channels = x.shape[1]
-        widths = [max(SHORTEST, x.shape[2] // part) for part in FRACTIONS] if self.windows is None else self.windows
-        if max(widths) > x.shape[2] // 2:
-            raise InputError(
-                f"pieces of {x.shape[2]} points with windows of {max(widths)}, expected windows of at most half of a "
-                "piece: give smaller windows, or longer pieces"
-            )
-        order = by_content(row for block in row_blocks(x) for row in np.asarray(block))
-        x = x[order[rng.permutation(len(x))[:FITTED]]]
-        x = pieces(x) if isinstance(X, RowSource) else x
-        if np.array_equal(x, np.broadcast_to(x[0], x.shape), equal_nan=True):
-            raise InputError("all samples are equal, expected recordings that differ: there is nothing to contrast")
-        flat = np.fmax.reduce(np.fmax.reduce(x, 2) - np.fmin.reduce(x, 2), 0) == 0
-        if flat.all():
-            raise InputError("all channels are flat, expected recordings that vary: there is nothing to find")
-        if flat.any():
-            numbers = f"{pluralize(int(flat.sum()), 'channel')} of {len(flat)} (counted from 0: "
-            warn(f"{numbers}{name_list(np.flatnonzero(flat).tolist())}) is flat in all pieces, ignored")
-        x, free = without_gaps(x)
-        spread = x.std((0, 2), dtype=np.float64)
-        self.units = tuple(np.where((spread > 0) & (spread < SMALL_UNIT), spread, 1.0).tolist())
-        x = self._scaled(x)
-        starts = np.arange(x.shape[2] - max(widths) + 1)
+        x, free, widths = self._drawn(X, rng)
         while len(self.parts) < self.kinds:
+            starts = np.arange(x.shape[2] - max(widths) + 1)
             if (some := int(free_windows(free, starts, max(widths)).any(1).sum())) < FEWEST:
                 if not self.tried and not self.states:
                     raise InputError(
@@ -398,6 +373,36 @@ class EventSearch(Search):
                 self.compare(event.held, [(at, np.where(s > event.rarity, s, -np.inf)) for at, s in every], event.width)
             for starts, scores in found:
                 free &= ~inside(starts, np.where(scores > event.rarity, event.width, 0), x.shape[2])
+
+    def _drawn(self, X: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Sequence[int]]:
+        """The pieces that events are fitted to, in their units, where they have no gap, and the widths that are tried;
+        raises InputError for samples or options that cannot be used."""
+        x: Any = X if isinstance(X, RowSource) else pieces(X)
+        if len(x) < FEWEST:
+            expected = f"expected at least {FEWEST}: what recurs is seen across them; cut shorter ones"
+            raise InputError(f"{len(x)} pieces, {expected}")
+        self.channels = x.shape[1]
+        widths = [max(SHORTEST, x.shape[2] // part) for part in FRACTIONS] if self.windows is None else self.windows
+        if max(widths) > x.shape[2] // 2:
+            raise InputError(
+                f"pieces of {x.shape[2]} points with windows of {max(widths)}, expected windows of at most half of a "
+                "piece: give smaller windows, or longer pieces"
+            )
+        order = by_content(row for block in row_blocks(x) for row in np.asarray(block))
+        x = x[order[rng.permutation(len(x))[:FITTED]]]
+        x = pieces(x) if isinstance(X, RowSource) else x
+        if np.array_equal(x, np.broadcast_to(x[0], x.shape), equal_nan=True):
+            raise InputError("all samples are equal, expected recordings that differ: there is nothing to contrast")
+        flat = np.fmax.reduce(np.fmax.reduce(x, 2) - np.fmin.reduce(x, 2), 0) == 0
+        if flat.all():
+            raise InputError("all channels are flat, expected recordings that vary: there is nothing to find")
+        if flat.any():
+            numbers = f"{pluralize(int(flat.sum()), 'channel')} of {len(flat)} (counted from 0: "
+            warn(f"{numbers}{name_list(np.flatnonzero(flat).tolist())}) is flat in all pieces, ignored")
+        x, free = without_gaps(x)
+        spread = x.std((0, 2), dtype=np.float64)
+        self.units = tuple(np.where((spread > 0) & (spread < SMALL_UNIT), spread, 1.0).tolist())
+        return self._scaled(x), free, widths
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         """Pieces (n, C, T) in units in which their averages count beside the logarithms of spreads."""
