@@ -14,19 +14,9 @@ if TYPE_CHECKING:
     from viewsmith.methods.pinda.training import Noise
 
 __all__ = [
-    "Averaging",
-    "Channel",
-    "Encoder",
-    "Features",
-    "Generator",
-    "Input",
-    "Map",
-    "Memory",
-    "Noise",
-    "Objective",
-    "Quality",
-]
-__all__ += ["SoftLoss", "Source", "Training", "Transforms", "UnifiedLoss", "Views"]
+    "Averaging", "Channel", "Encoder", "Features", "Generator", "Input", "Map", "Memory", "Noise", "Objective",
+    "Quality", "SoftLoss", "Source", "Training", "Transforms", "UnifiedLoss", "Views",
+]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,

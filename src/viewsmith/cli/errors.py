@@ -31,12 +31,9 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, typer.TyperException):
         return 2, usage(error)
     text = " ".join(str(error).split())
-    if isinstance(error, InputError):
-        return 2, text
-    if isinstance(error, TrainingError):
-        return 1, text
-    if isinstance(error, StoppedEarly):
-        return 130, text
+    for kind, code in ((InputError, 2), (TrainingError, 1), (StoppedEarly, 130)):
+        if isinstance(error, kind):
+            return code, text
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         file = error.filename or "a file"
         return 2, f"no space left to write {file}: existing files are unchanged; free some space"
@@ -148,9 +145,8 @@ def _meant(error: Any) -> str | None:
 
 def cut(message: str, limit: int = 600) -> str:
     """Remove the middle of a very long message, such as one with all columns of a table; a line of code stays whole."""
-    return (
-        message if len(message) <= limit or "python -c" in message else f"{message[: limit - 200]} ... {message[-200:]}"
-    )
+    whole = len(message) <= limit or "python -c" in message
+    return message if whole else f"{message[: limit - 200]} ... {message[-200:]}"
 
 
 @contextlib.contextmanager

@@ -142,11 +142,8 @@ def as_text(found: dict[str, Any]) -> str:
     """The listing for a terminal."""
     lines = []
     for name, entry in found["methods"].items():
-        lines += [
-            f"{name}  ({', '.join(entry['modalities'])}){_package(entry)}",
-            f"    {entry['help']}",
-            f"    {entry['source']}",
-        ]
+        lines.append(f"{name}  ({', '.join(entry['modalities'])}){_package(entry)}")
+        lines += [f"    {entry[text]}" for text in ("help", "source")]
     if found["frameworks"]:
         lines += ["", "frameworks  (--framework)"]
         lines += [_line(name, entry) for name, entry in found["frameworks"].items()]

@@ -20,7 +20,7 @@ from typer import Argument, Option
 from typer.core import TyperCommand
 
 from viewsmith.cli import early
-from viewsmith.core.errors import InputError, check, quoted, warn
+from viewsmith.core.errors import InputError, check, quoted, undamaged, warn
 from viewsmith.core.registry import Flag, annotations_of, built, entries, find, texts_of
 from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
@@ -260,9 +260,8 @@ def default_method(
         return "linear-contrast" if long else found.default_method
     trained, closed = ({f.name for f in fields(find("method", m).build)} for m in ("contrastive", "linear-contrast"))  # type: ignore[arg-type]
     of_features = {name for entry in entries("features") for name in entry.options}
-    others = {
-        name for kind in KINDS.values() if kind != "features" for entry in entries(kind) for name in entry.options
-    }
+    kinds = [kind for kind in KINDS.values() if kind != "features"]
+    others = {name for kind in kinds for entry in entries(kind) for name in entry.options}
     return "linear-contrast" if given & ((closed - trained) | (of_features - others)) else "contrastive"
 
 
@@ -386,10 +385,8 @@ def config_file(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path} is not valid TOML ({error}): correct the file") from error
     if isinstance(content.get("parameters"), dict):
-        try:
+        with undamaged(path, "restore it"):
             parameters: dict[str, Any] = of_all_parts(content)["parameters"]
-        except ValueError as error:
-            raise InputError(f"{path} is damaged ({error}): restore it") from error
         return parameters | ({"method": content["method"]} if "method" in content else {})
     return content
 

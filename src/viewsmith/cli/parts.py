@@ -47,9 +47,8 @@ def discover(
     of the original files), crops/. DNA and proteins: parts.bed, motifs.meme, crops.fa, logos. Recordings: crops.npz.
     If nothing recurs, this is said and no part is listed.
     """
-    asked: dict[str, Any] = (
-        given | ({} if one_strand is None else {"both_strands": not one_strand}) | {"random_state": seed}
-    )
+    strands = {} if one_strand is None else {"both_strands": not one_strand}
+    asked: dict[str, Any] = given | strands | {"random_state": seed}
     if "windows" in given:
         sides = options.names(given["windows"])
         expected = "whole numbers separated by commas, such as 4,7"

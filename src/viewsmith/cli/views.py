@@ -105,10 +105,10 @@ def generate(
         fitted = load_run(options.run)
         read |= {name: getattr(fitted, name) for name in (*OF_CELLS, "normalization")}
     dataset = read_dataset(data, data_options(read, run=out))
-    from viewsmith.workflows.generate import fill_cache
+    from viewsmith.workflows.generate import generate_cache
 
     with writing(out):
-        made = fill_cache(dataset, out, options, transductive=transductive, progress=True)
+        made = generate_cache(dataset, out, transductive=transductive, progress=True, **given)
     if missing := made.missing():
         echo(f"{len(missing)} of {len(made.numbers())} blocks are for other shards", err=True)
     echo(str(out))

@@ -176,6 +176,17 @@ def say(line: str) -> None:
 
 
 @contextlib.contextmanager
+def undamaged(
+    file: object, way: str, kinds: type[Exception] | tuple[type[Exception], ...] = ValueError
+) -> Iterator[None]:
+    """Within the context errors of these kinds say that a file is damaged, and what to do."""
+    try:
+        yield
+    except kinds as error:
+        raise InputError(f"{file} is damaged ({error}): {way}") from error
+
+
+@contextlib.contextmanager
 def lines_once() -> Iterator[None]:
     """Within the context, `say` does not repeat a line: several trainings on the same data say the same of them."""
     token = _SAID.set(set() if (said := _SAID.get()) is None else said)

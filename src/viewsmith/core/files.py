@@ -233,9 +233,8 @@ def by_part(config: dict[str, Any]) -> dict[str, Any]:
     """A configuration with the options of each part in a table of its own; "parts" then has the names of the parts."""
     parts: dict[str, list[str]] = config.get("parts", {})
     parameters = dict(config.get("parameters", {}))
-    tables = {
-        part: {name: parameters.pop(name) for name in names if name in parameters} for part, names in parts.items()
-    }
+    known = {part: [name for name in names if name in parameters] for part, names in parts.items()}
+    tables = {part: {name: parameters.pop(name) for name in names} for part, names in known.items()}
     if not parts:
         return config
     # Before what was fitted: a file that lacks its end lacks that, too, and is refused.

@@ -37,6 +37,8 @@ Kind = Literal[
     "baseline",
 ]  # fmt: skip
 GROUP = "viewsmith.plugins"
+#: Types of options without an annotation, by those of their defaults, so that texts are converted.
+_KINDS: dict[type, Any] = {bool: bool, str: str, int: int | float, float: float}
 T = TypeVar("T")
 
 
@@ -125,7 +127,7 @@ class Entry:
             hints = typing.get_type_hints(function, include_extras=True)
             for name, parameter in _parameters(function).items():
                 if parameter.kind is parameter.KEYWORD_ONLY:
-                    found[name] = Option(hints.get(name, _kind_of(parameter.default)), parameter.default)
+                    found[name] = Option(hints.get(name, _KINDS.get(type(parameter.default), Any)), parameter.default)
         return found
 
     def made(self, context: Any, **options: Any) -> Any:
@@ -198,11 +200,6 @@ def register(
     return add
 
 
-def _kind_of(default: Any) -> Any:
-    """The type of an option without an annotation, by its default, so that texts are converted."""
-    return {bool: bool, str: str, int: int | float, float: float}.get(type(default), Any)
-
-
 #: What subclasses have to define, by the modules of their base classes.
 _BASES = ("torch.nn.modules.module", "viewsmith.frameworks.base", "viewsmith.views.base", "viewsmith.estimator.base")
 
@@ -219,9 +216,8 @@ def _check_called(kind: Kind, name: str, build: Any) -> None:
 
     is_class = inspect.isclass(build)
     if kind == "method":
-        takes(
-            "a subclass of ViewsmithEstimator, with _build(self, plan)", getattr(build, "_build", None), "self", "plan"
-        )
+        what = "a subclass of ViewsmithEstimator, with _build(self, plan)"
+        takes(what, getattr(build, "_build", None), "self", "plan")
     elif kind == "framework" and is_class:
         if not hasattr(build, "project_pair"):
             raise ValueError(f"the framework {name!r} is no subclass of viewsmith.frameworks.Framework")
@@ -278,9 +274,8 @@ def get(kind: Kind, name: str, modality: str | None = None) -> Entry | None:
         if complete is not None:
             complete()
         for entry in _entries[kind]:
-            if entry.serves(modality) and (
-                entry.name == name or (entry.name[-1] == ":" and name.startswith(entry.name))
-            ):
+            named = entry.name == name or (entry.name[-1] == ":" and name.startswith(entry.name))
+            if named and entry.serves(modality):
                 return entry
     return None
 
@@ -293,8 +288,7 @@ def find(kind: Kind, name: str, modality: str | None = None) -> Entry:
     InputError
         There is no such part. The message lists the known names and suggests a similar one.
     """
-    entry = get(kind, name, modality)
-    if entry is not None:
+    if (entry := get(kind, name, modality)) is not None:
         return entry
     raise unknown(kind, name, names(kind, modality), f" for {modality}" if modality else "")
 
@@ -419,9 +413,8 @@ class Declared:
         facts = {name for base in own if Declared in base.__bases__ for name in inspect.get_annotations(base)}
         names = [name for base in own for name in inspect.get_annotations(base) if name in base.__dict__.keys() - facts]
         hints = get_type_hints(cls, include_extras=True) if names else {}
-        return {
-            name: Option(hints[name], getattr(cls, name)) for name in names if get_origin(hints[name]) is not ClassVar
-        }
+        names = [name for name in names if get_origin(hints[name]) is not ClassVar]
+        return {name: Option(hints[name], getattr(cls, name)) for name in names}
 
     @classmethod
     def options_signature(cls) -> inspect.Signature:
@@ -484,10 +477,9 @@ def _own_texts(cls: type) -> dict[str, str]:
 
 def entries_of(cls: type) -> dict[str, str]:
     """Entries of a section "Parameters" for the documented attributes of a class, by name."""
-    found = {}
-    for name, text in texts_of(cls).items():
-        found[name] = f"{name} : {type_text(annotations_of(cls)[name])}\n    {' '.join(text.split())}\n"
-    return found
+    kinds = annotations_of(cls)
+    texts = {name: " ".join(text.split()) for name, text in texts_of(cls).items()}
+    return {name: f"{name} : {type_text(kinds[name])}\n    {text}\n" for name, text in texts.items()}
 
 
 def with_parameters(cls: type, text: str) -> str:

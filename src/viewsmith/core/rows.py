@@ -195,21 +195,13 @@ class JoinedRows(RowSource):
         self._starts = np.cumsum([0, *(len(part) for part in parts)])
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
-        return np.concatenate(
-            [
-                part[max(start - first, 0) : max(stop - first, 0)]
-                for part, first in zip(self.parts, self._starts[:-1], strict=True)
-            ]
-        )
+        parts = zip(self.parts, self._starts[:-1], strict=True)
+        return np.concatenate([part[max(start - first, 0) : max(stop - first, 0)] for part, first in parts])
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
         cuts = np.searchsorted(index, self._starts)
-        return np.concatenate(
-            [
-                part[index[first:last] - start]
-                for part, start, first, last in zip(self.parts, self._starts, cuts, cuts[1:], strict=False)
-            ]
-        )
+        parts = zip(self.parts, self._starts, cuts, cuts[1:], strict=False)
+        return np.concatenate([part[index[first:last] - start] for part, start, first, last in parts])
 
 
 class SelectedRows(RowSource):

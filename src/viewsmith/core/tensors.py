@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, undamaged
 from viewsmith.core.files import atomic_path, check_regular
 
 _MASK = (1 << 64) - 1
@@ -79,10 +79,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file."""
     if not path.exists():
         raise InputError(f"no weights at {path}: expected the file that a finished training writes")
-    try:
+    with undamaged(f"the weights file {path}", "restore it or train again", DamageError):
         return read_tensors(path)
-    except DamageError as error:
-        raise InputError(f"the weights file {path} is damaged ({error}): restore it or train again") from error
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -26,12 +26,6 @@ __getattr__ = lazily(
 )
 
 __all__ = [
-    "DataOptions",
-    "Dataset",
-    "FileContents",
-    "image_squares",
-    "load_dataset",
-    "reader",
-    "split_indices",
+    "DataOptions", "Dataset", "FileContents", "image_squares", "load_dataset", "reader", "split_indices",
     "write_representations",
-]
+]  # fmt: skip

@@ -275,9 +275,8 @@ def _deep_folder(path: Path, files: list[Path], request: DataOptions, left_out: 
         if size is None or size == image.shape[:2]:
             return image
         filtered = Image.Resampling.BOX if size[0] <= image.shape[0] else Image.Resampling.BICUBIC
-        planes = [
-            Image.fromarray(plane).resize(size[::-1], filtered) for plane in image.astype("f4").transpose(2, 0, 1)
-        ]
+        channels = image.astype("f4").transpose(2, 0, 1)
+        planes = [Image.fromarray(plane).resize(size[::-1], filtered) for plane in channels]
         pixels = np.stack([np.asarray(plane) for plane in planes], axis=2)
         if stack.dtype.kind == "f":
             return pixels

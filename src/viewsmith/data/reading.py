@@ -283,9 +283,8 @@ class _Kept:
                 return None
             if digest_of(self.rows) != record["digest"]:
                 raise ValueError(f"the content of {self.rows.name} does not match its digest")
-            found = FileContents(
-                read_mapped(self.rows), **(contents | {key: _unpacked(contents[key]) for key in ("y", "groups")})
-            )
+            labels = {key: _unpacked(contents[key]) for key in ("y", "groups")}
+            found = FileContents(read_mapped(self.rows), **(contents | labels))
         for text in record["warnings"]:
             warn(text)
         return found

@@ -151,10 +151,8 @@ def samples_of(
         of, starts, ends = of[known], starts[known], ends[known]
         noted = None if noted is None else noted[known]
     part = bool(step) or sounds
-    names = [
-        recordings[i].name + (f"@{recordings[i].time(start)}" if part else "")
-        for i, start in zip(of, starts, strict=True)
-    ]
+    places = zip((recordings[i] for i in of), starts, strict=True)
+    names = [each.name + (f"@{each.time(start)}" if part else "") for each, start in places]
     if noted is not None:
         if not part:
             name = next(each.name for each in recordings if each.annotations)

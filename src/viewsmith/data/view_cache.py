@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, undamaged
 from viewsmith.core.files import atomic_path, read_json, write_json_atomic
 from viewsmith.core.rows import RowSource, stamp
 from viewsmith.core.tensors import DamageError, derive_seed, load_tensors, position_of, read_tensors, save_tensors
@@ -144,12 +144,10 @@ class ViewCacheFolder:
     def read_record(self) -> dict[str, Any]:
         """Read ``view_cache.json``, which must be complete."""
         check_view_cache(self.path)
-        try:
+        with undamaged(self.record_file, "restore it or generate again", (ValueError, AttributeError)):
             record: dict[str, Any] = read_json(self.record_file)
             needed = {"rows", "views_per_sample", "candidates", "block", "seed", "generator"}
             complete = record.get("layout") == LAYOUT and needed <= record.keys()
-        except (ValueError, AttributeError) as error:
-            raise InputError(f"{self.record_file} is damaged ({error}): restore it or generate again") from error
         if not complete:
             raise InputError(
                 f"{self.record_file} was written by another version of viewsmith, or is not complete: generate again"

@@ -196,9 +196,8 @@ def _write_parquet(path: Path, frames: Iterator[pd.DataFrame]) -> None:
 
 
 def _write_h5ad(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
-    write_h5ad(
-        path, dataset.source, H.shape, H.take(len(H)), "X_viewsmith" if prefix == "h" else f"X_viewsmith_{prefix}"
-    )
+    key = "X_viewsmith" if prefix == "h" else f"X_viewsmith_{prefix}"
+    write_h5ad(path, dataset.source, H.shape, H.take(len(H)), key)
 
 
 def _places(dataset: Dataset) -> dict[str, Any]:

@@ -538,9 +538,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         config = self.configuration()
         config["parameters"]["epochs"] = given.options.epochs
         with contextlib.ExitStack() as stack:
-            resume = stack.enter_context(
-                fitting.opened(folder, config, self.initial_, data.device, resume=given.resume)
-            )
+            held = fitting.opened(folder, config, self.initial_, data.device, resume=given.resume)
+            resume = stack.enter_context(held)
             for callback in callbacks:
                 stack.callback(callback.close)
             outcome = fitting.train(self.name, self.method_, data, plan, given, initial=self.initial_, resume=resume)

@@ -51,10 +51,8 @@ class BaselineContext:
 
     def representations(self) -> TrainTest:
         """Representations of train and test rows."""
-        return self.kept.pop("representation", None) or (
-            self.model.transform(self.x_train),
-            self.model.transform(self.x_test),
-        )
+        kept = self.kept.pop("representation", None)
+        return kept or (self.model.transform(self.x_train), self.model.transform(self.x_test))
 
     def untrained_representations(self) -> TrainTest:
         """The same with the weights before training; `representations` are kept if they come with them."""

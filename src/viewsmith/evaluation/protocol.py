@@ -547,7 +547,6 @@ class OnlineProbe(Callback):
             h = trainer.method.represent(rows).float().cpu().numpy()
         trainer.method.train()
         y, cut = self._labels[self._index], len(h) // 2
-        scores = evaluate_embedding(
-            h[:cut], y[:cut], h[cut:], y[cut:], protocols=self._protocols, name="the representation"
-        )
+        arrays = h[:cut], y[:cut], h[cut:], y[cut:]
+        scores = evaluate_embedding(*arrays, protocols=self._protocols, name="the representation")
         row.update({f"probe/{name}": score for name, score in scores.items()})

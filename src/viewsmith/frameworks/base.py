@@ -120,13 +120,9 @@ class Framework(Declared, nn.Module):
         full = torch.cat([pair.first, pair.second])
         if pair.local is None:
             return self.encoder(full)
-        local = pair.local
-        check(
-            local.ndim == full.ndim + 1 and len(local) == len(pair.first),
-            "the shape of the multi-crop views",
-            tuple(local.shape),
-            f"({len(pair.first)}, views, ...) with samples of {full.ndim - 1} dimensions",
-        )
+        local, fits = pair.local, pair.local.ndim == full.ndim + 1 and len(pair.local) == len(pair.first)
+        expected = f"({len(pair.first)}, views, ...) with samples of {full.ndim - 1} dimensions"
+        check(fits, "the shape of the multi-crop views", tuple(local.shape), expected)
         crops = local.transpose(0, 1).flatten(0, 1)
         if crops.shape[1:] == full.shape[1:]:
             return self.encoder(torch.cat([full, crops]))

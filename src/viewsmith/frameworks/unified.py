@@ -81,12 +81,8 @@ class FeatureMemory(nn.Module):
         super().__init__()
         check(views >= 2, "the number of views", views, "at least 2: with one there is no pair to contrast")
         check(negatives >= 1, "the number of negatives", negatives, "at least 1")
-        check(
-            negatives <= size,
-            "the number of negatives",
-            negatives,
-            f"at most the {size} features of the memory: use fewer negatives, or a larger memory",
-        )
+        expected = f"at most the {size} features of the memory: use fewer negatives, or a larger memory"
+        check(negatives <= size, "the number of negatives", negatives, expected)
         check_fraction("momentum", momentum)
         self.negatives, self.kind, self.per_sample, self.momentum = negatives, kind, per_sample, momentum
         self.keys = nn.Buffer(random_keys((views, size, width), generator))

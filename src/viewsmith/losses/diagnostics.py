@@ -80,9 +80,8 @@ def uniformity(h: Tensor, t: float = 2.0) -> Tensor:
     n = len(h)
     logits = -t * squared_distances(unit(h), unit(h))
     itself = torch.eye(n, dtype=torch.bool, device=h.device)
-    return torch.logsumexp(logits.masked_fill(itself, -torch.inf), dim=(0, 1)) - torch.log(
-        torch.tensor(n * (n - 1), dtype=h.dtype)
-    )
+    pairs = torch.tensor(n * (n - 1), dtype=h.dtype)
+    return torch.logsumexp(logits.masked_fill(itself, -torch.inf), dim=(0, 1)) - torch.log(pairs)
 
 
 def view_distance(x: Tensor, v: Tensor) -> Tensor:

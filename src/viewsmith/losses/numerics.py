@@ -169,14 +169,8 @@ class Similarity(NamedTuple):
 
 
 EXPONENTIAL = Similarity(torch.Tensor.exp_, lambda value: value)
-
-
-def _cauchy(x: Tensor) -> Tensor:
-    """1 / (1 + x) of a squared distance x; overwrites its argument."""
-    return x.clamp_min_(0).add_(1).reciprocal_()
-
-
-CAUCHY = Similarity(_cauchy, lambda value: value.square().neg_())
+#: 1 / (1 + x) of a squared distance x.
+CAUCHY = Similarity(lambda x: x.clamp_min_(0).add_(1).reciprocal_(), lambda value: value.square().neg_())
 
 
 class Excluded(NamedTuple):

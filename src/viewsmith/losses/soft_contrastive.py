@@ -180,11 +180,10 @@ def soft_contrastive(
 def _plain(z: Tensor, others: Tensor, y: Tensor, targets: Tensor, equation: Equation, excluded: Excluded) -> Tensor:
     """The loss from full matrices, by autograd."""
     positives = _positives(z, excluded)
-    squared, target = ((a - c[positives]).square().sum(1) for a, c in ((z, others), (y, targets)))
+    spaces = (z, others), (y, targets)
+    squared, target = ((a - c[positives]).square().sum(1) for a, c in spaces)
     pairs = equation.value(squared, target, equation.beta)
-    squared, target = (
-        _squared(distance_precision(a), distance_precision(c)).to(a.dtype) for a, c in ((z, others), (y, targets))
-    )
+    squared, target = (_squared(distance_precision(a), distance_precision(c)).to(a.dtype) for a, c in spaces)
     values = equation.value(squared.clamp_min(0), target.clamp_min(0))
     values = excluded.zero_([values], slice(0, len(z)), slice(0, len(others)))[0]
     return pairs + equation.negative_weight * values.sum(1)

@@ -69,9 +69,7 @@ class ProgressBar(Callback):
         self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, state="", limit="")
         self._bar.start()
         for name, summary in trainer.method.describe().items():
-            text = (
-                ", ".join(f"{key} {value}" for key, value in summary.items()) if isinstance(summary, dict) else summary
-            )
+            text = ", ".join(f"{k} {v}" for k, v in summary.items()) if isinstance(summary, dict) else summary
             self._bar.console.print(f"{name.replace('_', ' ')}: {text}", highlight=False)
 
     def step(self, trainer: Trainer) -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core import __version__, files
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, undamaged
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
 from viewsmith.data.places import CHECKPOINT, CONFIG, LOCK, RUN_FILES, check_free, check_run
 
@@ -230,10 +230,8 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """Read the configuration, with the options of all parts in its "parameters"; None is returned as "none"."""
         self.check_exists()
-        try:
+        with undamaged(self.config, "restore it or train again"):
             return files.of_all_parts(files.read_toml(self.config))
-        except ValueError as error:
-            raise InputError(f"{self.config} is damaged ({error}): restore it or train again") from error
 
     def read_summary(self) -> dict[str, Any]:
         """Read ``summary.json``; empty if it does not exist. Raises InputError if it is damaged."""
@@ -252,10 +250,8 @@ class RunFolder:
             return []
         rows: list[dict[str, Any]] = []
         # An incomplete last line was written by a process that was killed; a resumed run writes it again.
-        try:
+        with undamaged(self.metrics, "delete it"):
             lines = files.read_regular(self.metrics).split(b"\n")[:-1]
-        except ValueError as error:
-            raise InputError(f"{self.metrics} is damaged ({error}): delete it") from error
         for number, line in enumerate(lines, start=1):
             try:
                 row = files.parse_json(line)
@@ -269,10 +265,8 @@ class RunFolder:
     def _read_json(self, path: Path) -> dict[str, Any] | None:
         if not path.exists():
             return None
-        try:
+        with undamaged(path, "delete it"):
             return files.read_json(path)
-        except ValueError as error:
-            raise InputError(f"{path} is damaged ({error}): delete it") from error
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
         """Write all rows of ``metrics.jsonl``."""
@@ -292,11 +286,10 @@ class RunFolder:
 
     def has_initial(self) -> bool:
         """Whether the weights before training are there and not damaged."""
-        try:
+        with contextlib.suppress(InputError):
             load_tensors(self.initial)
-        except InputError:
-            return False
-        return True
+            return True
+        return False
 
     def write_row_hashes(self, hashes: Tensor) -> None:
         """Write the hashes of the training rows, sorted, so that the file does not tell the order of the rows."""
@@ -322,9 +315,7 @@ def to_toml(value: Any) -> Any:
         return {str(k): to_toml(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [to_toml(v) for v in value]
-    if hasattr(value, "item"):
-        return value.item()
-    return value
+    return value.item() if hasattr(value, "item") else value
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
@@ -332,26 +323,21 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
     new = to_toml(new)
     if old.get("method") != new.get("method"):
         return f"method {old.get('method')!r} there, {new.get('method')!r} now"
-    found = []
+    found, lengths = [], [each.get("fitted", {}).get("epochs") for each in (old, new)]
     for section in ("parameters", "data"):
         before, now = old.get(section, {}), new.get(section, {})
         for key in sorted(before.keys() | now.keys()):
             if key == "source" or before.get(key) == now.get(key):
                 continue
-            if key == "epochs":  # a run may be lengthened
-                lengths = [each.get("fitted", {}).get("epochs") for each in (old, new)]
-                if lengths[0] == lengths[1] is not None:
-                    continue
-                found.append(f"epochs is {before.get(key)} there, {now.get(key)} now; more train on with --resume")
+            if key == "epochs" and lengths[0] == lengths[1] is not None:  # a run may be lengthened
                 continue
-            if key == "fingerprint":
-                found.append("trained on other rows")
-            elif key == "split":
-                found.append("trained on another split of the rows, which labels or groups draw")
-            elif key == "neighbors":
-                found.append(_other_graph(key in before, key in now))
-            else:
-                found.append(f"{key} is {_short(before.get(key))} there, {_short(now.get(key))} now")
+            told = {
+                "epochs": f"epochs is {before.get(key)} there, {now.get(key)} now; more train on with --resume",
+                "fingerprint": "trained on other rows",
+                "split": "trained on another split of the rows, which labels or groups draw",
+                "neighbors": _other_graph(key in before, key in now),
+            }
+            found.append(told.get(key, f"{key} is {_short(before.get(key))} there, {_short(now.get(key))} now"))
     given = [config.get("fitted", {}).get("given") for config in (old, new)]
     if None not in given and given[0] != given[1]:
         found.append("trained with other labels or groups")

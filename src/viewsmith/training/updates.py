@@ -116,14 +116,8 @@ class LARS(torch.optim.Optimizer):
         trust_coefficient: float = 1e-3,
         excluded: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "trust_coefficient": trust_coefficient,
-            "excluded": excluded,
-        }
-        super().__init__(params, defaults)
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(params, defaults | {"trust_coefficient": trust_coefficient, "excluded": excluded})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -329,18 +323,8 @@ def prepare_update(update: Update, method: Method) -> RunningUpdate:
             "the framework"
         )
     optimizer = make_optimizer(spec, parameters, roles)
-    return RunningUpdate(
-        update.name,
-        update.interval,
-        step,
-        parameters,
-        to_freeze,
-        spec,
-        optimizer,
-        update.after,
-        update.may_diverge,
-        update.continues,
-    )
+    same = update.after, update.may_diverge, update.continues
+    return RunningUpdate(update.name, update.interval, step, parameters, to_freeze, spec, optimizer, *same)
 
 
 def check_continued(phases: Sequence[Phase]) -> None:

@@ -415,13 +415,12 @@ def _result(
         for name, scores in cell.scores.items():
             row = cell.method if name == "representation" else name if name in baselines else f"{cell.method} {name}"
             row = before if name == "untrained" else row
-            kind = {"representation": "method", "untrained": "untrained"}.get(name)
+            kinds = {"representation": "method", "untrained": "untrained"}
+            kind = kinds.get(name, "baseline" if name in baselines else "output")
             # On one split, a baseline is the same for all repeats.
             same = [i for i, split in enumerate(repeats.splits) if split == cell.split]
             for seed in same if name in baselines and name != "untrained" else (cell.seed,):
-                found.add(
-                    row, kind or ("baseline" if name in baselines else "output"), seed, scores, cell.test_rows.get(name)
-                )
+                found.add(row, kind, seed, scores, cell.test_rows.get(name))
             found.cost(row, cell.seed, cell.costs.get(name), cell.seconds if name == "representation" else None)
         for name, why in cell.failures.items():
             found.failed[before if name == "untrained" else name] = why

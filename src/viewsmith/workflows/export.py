@@ -56,9 +56,8 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
         return _write_onnx(model, encoder, out) + appended + _write_columns(model, out)
     weights = dict(encoder.state_dict())
     if form == "safetensors":
-        save_tensors(
-            target_of(out), weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()}
-        )
+        scaler = {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()}
+        save_tensors(target_of(out), weights | scaler)
         hint = "names as in viewsmith.load(RUN).encoder_, of which print shows the layers; scaler.* scales samples"
         return hint + of_views + appended + _write_columns(model, out)
     hint = _published_names(model, encoder, form)

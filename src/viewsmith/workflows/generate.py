@@ -341,7 +341,7 @@ def _array(path: Path, rows: AnyRows) -> np.ndarray:
 
 
 def generate_cache(
-    dataset: Dataset, out: Path, *, transductive: bool = False, progress: bool = False, **options: Any
+    dataset: Dataset, out: Path, *, transductive: bool = False, progress: bool = False, **given: Any
 ) -> ViewCacheFolder:
     """Generate the view cache of a data set, or its missing blocks, as the command ``viewsmith generate`` does.
 
@@ -364,16 +364,7 @@ def generate_cache(
     StoppedEarly
         The training of a generator was stopped, by a signal, or all after `minutes`. The same call goes on.
     """
-    return fill_cache(dataset, out, GeneratorOptions(**options), transductive=transductive, progress=progress)
-
-
-declare(generate_cache, GeneratorOptions)
-
-
-def fill_cache(
-    dataset: Dataset, out: Path, options: GeneratorOptions, *, transductive: bool, progress: bool
-) -> ViewCacheFolder:
-    """`generate_cache`, with its options as one object."""
+    options = GeneratorOptions(**given)
     end = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     rows = dataset.fit_rows(transductive)
     rows = rows if isinstance(rows, RowSource) else np.ascontiguousarray(rows)
@@ -411,6 +402,9 @@ def fill_cache(
         left = None if end is None else end - time.monotonic()
         generate(cache, unscaled(rows), made, shard=options.shard, choose=choose, progress=progress, seconds=left)
     return cache
+
+
+declare(generate_cache, GeneratorOptions)
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:

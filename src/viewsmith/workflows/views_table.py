@@ -270,9 +270,8 @@ class Judge:
 
     def maker(self, setting: Setting) -> PairMaker:
         """The view makers of a setting."""
-        return make_views(
-            resolved_plan(self.data, self.options, setting.view_maker, setting.view_options), nn.Identity()
-        )
+        plan = resolved_plan(self.data, self.options, setting.view_maker, setting.view_options)
+        return make_views(plan, nn.Identity())
 
     def views(self, maker: PairMaker) -> Tensor:
         """Standardized features of views of all samples, (n, `N_VIEWS`, d)."""
@@ -336,9 +335,8 @@ class Judge:
         """Scores of representations, and differences to those of the features with standard errors."""
         assert self.labels is not None
         names = ("knn_r2", "r2") if self.target == "number" else ("knn", "linear")
-        scored = score_embedding(
-            train.numpy(), self.labels[0], test.numpy(), self.labels[1], protocols=names, target=self.target
-        )
+        arrays = train.numpy(), self.labels[0], test.numpy(), self.labels[1]
+        scored = score_embedding(*arrays, protocols=names, target=self.target)
         found: dict[str, float] = {}
         for name, protocol in zip(("knn", "linear"), names, strict=True):
             values = scored.rows[protocol].mean(0) if protocol in scored.rows else np.array([math.nan])

@@ -297,9 +297,8 @@ def _attributes(group: Any, size: int) -> pd.DataFrame:
     for name, stored in group.items():
         if stored.shape == (size,):
             values = stored[:]
-            found[str(name)] = (
-                [each.decode("utf-8", "replace") for each in values] if values.dtype.kind in "SO" else values
-            )
+            text = values.dtype.kind in "SO"
+            found[str(name)] = [each.decode("utf-8", "replace") for each in values] if text else values
     return pd.DataFrame(found, index=range(size))
 
 

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
@@ -210,9 +211,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     if request.schema is None and len(set(images.labels)) == 1:
         images.labels = []  # a folder of one folder says nothing of its images
     refuse_waveforms(path, images.files)
-    return without_damaged(
-        images.files, lambda left_out: _contents(path, root, images, n_train, request, left_out), path
-    )
+    return without_damaged(images.files, partial(_contents, path, root, images, n_train, request), path)
 
 
 def _contents(

@@ -68,10 +68,7 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
             f"{path} has one record, expected at least 2 for training: take its features as samples (--feature TYPE), "
             f"it has {listed}"
         )
-    records = [
-        (" ".join([record.id, record.description, *_said(record.features, wanted)]), str(record.seq))
-        for record in found
-    ]
+    records = [(" ".join([r.id, r.description, *_said(r.features, wanted)]), str(r.seq)) for r in found]
     return record_contents(path, request, records)
 
 

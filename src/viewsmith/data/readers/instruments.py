@@ -179,9 +179,8 @@ def nifti_file(path: Path) -> ImageFile:
 
     in_millimeters = unit in ("mm", "unknown") and abs(spacing[0] - spacing[1]) < 1e-6
     side = float(1000 * spacing[0]) if in_millimeters and spacing[0] > 0 else None
-    return ImageFile(
-        path, shape, NIFTI_AXES[: len(shape)], dtype, pixels, micrometers=side, opened=lambda: volume.dataobj
-    )
+    axes = NIFTI_AXES[: len(shape)]
+    return ImageFile(path, shape, axes, dtype, pixels, micrometers=side, opened=lambda: volume.dataobj)
 
 
 FITS_AXES = "TZQYX"  # the last ones; what the third one is, a file does not say
@@ -204,15 +203,14 @@ def fits_file(path: Path) -> ImageFile:
     # Old keywords are no fault of the image.
     place = file_of(path)[0]
     with opening(path, "a FITS file"), warnings.catch_warnings(action="ignore"), fits.open(place) as file:
-        images = [
-            (i, each, each.name or str(i)) for i, each in enumerate(file) if each.is_image and len(each.shape) >= 2
-        ]
+        images = [(i, each) for i, each in enumerate(file) if each.is_image and len(each.shape) >= 2]
         if not images:
             raise InputError(f"{path} is a FITS file without an image of two axes or more")
         # Extensions of one name are alike, such as chips; an image, its errors and its flags have other names.
-        called = [name for *_, name in images]
-        kinds = [(each.shape[-2:], each.shape, name.rstrip("0123456789")) for _, each, name in images]
-        numbered = [f"{name},{each.ver}" if called.count(name) > 1 else name for _, each, name in images]
+        called = [each.name or str(i) for i, each in images]
+        named_images = [(name, each) for name, (_, each) in zip(called, images, strict=True)]
+        kinds = [(each.shape[-2:], each.shape, name.rstrip("0123456789")) for name, each in named_images]
+        numbered = [f"{name},{each.ver}" if called.count(name) > 1 else name for name, each in named_images]
         taken, left_out = chosen(path, kinds, numbered)
         numbers, image = [images[i][0] for i in taken], images[taken[0]][1]
         shape = tuple(map(int, image.shape))

@@ -96,15 +96,12 @@ def _wide(
         )
     values = frame[points].to_numpy(np.float32)
     ends = np.where(np.isnan(values), 0, np.arange(1, len(points) + 1)).max(axis=1, initial=0)
-    labels, groups = (None if options[o] is None else frame[options[o]].tolist() for o in ("label", "groups"))
+    none = [None] * len(frame)
+    labels, groups = (none if options[o] is None else frame[options[o]].tolist() for o in ("label", "groups"))
+    rows = zip(values, ends.tolist(), labels, groups, strict=True)
     return [
-        Recording(
-            row[None, : max(end, 1)],
-            str(i),
-            label=None if labels is None else labels[i],
-            group=None if groups is None else groups[i],
-        )
-        for i, (row, end) in enumerate(zip(values, ends.tolist(), strict=True))
+        Recording(row[None, : max(end, 1)], str(i), label=label, group=group)
+        for i, (row, end, label, group) in enumerate(rows)
     ]
 
 

@@ -54,12 +54,10 @@ def read_sequences(
     """The column with the most letters of the alphabet as rows, which it says; for a run, the column of the run."""
     column = None if request.schema is None else request.schema.get("sequences")
     if column is None:
-        column, *others = _columns(
-            frame.drop(columns=[*request.drop, *([] if label is None else [label])]), alphabet, source_name
-        )
-        beside = (
-            f", not of {name_list(others, 4)} (--drop {quoted(one_line(column, 40))} leaves it out)" if others else ""
-        )
+        no_sequences = [*request.drop, *([] if label is None else [label])]
+        column, *others = _columns(frame.drop(columns=no_sequences), alphabet, source_name)
+        way = f"(--drop {quoted(one_line(column, 40))} leaves it out)"
+        beside = f", not of {name_list(others, 4)} {way}" if others else ""
         warn(f"{source_name}: the sequences are those of the column {one_line(column, 60)}{beside}")
     elif column not in frame.columns:
         raise InputError(f"{source_name} has no column {one_line(column, 60)}, in which the run has its sequences")

@@ -83,9 +83,8 @@ def _sound(file: Path) -> Recording:
     import soundfile
 
     about = soundfile.info(file)
-    return Recording(
-        SignalFile((about.channels, about.frames), partial(_sound_points, file)), "", float(about.samplerate)
-    )
+    x = SignalFile((about.channels, about.frames), partial(_sound_points, file))
+    return Recording(x, "", float(about.samplerate))
 
 
 def _sound_points(file: Path, start: int, stop: int) -> np.ndarray:

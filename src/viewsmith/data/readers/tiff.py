@@ -195,9 +195,7 @@ def _map_of(page: Any) -> tuple[tuple[float, ...] | None, float | None]:
     elif (scale := known.get("ModelPixelScale")) and (tie := known.get("ModelTiepoint")):
         x, y = tie[3] - tie[0] * scale[0], tie[4] + tie[1] * scale[1]
         transform = (x, scale[0], 0.0, y, 0.0, -scale[1])
-    if (
-        transform is not None and known.get("GTRasterTypeGeoKey") == 2
-    ):  # the coordinates are those of the pixel's center
+    if transform is not None and known.get("GTRasterTypeGeoKey") == 2:  # coordinates are those of a pixel's center
         x, a, b, y, c, d = transform
         transform = (x - (a + b) / 2, a, b, y - (c + d) / 2, c, d)
     text = getattr(page.tags.get("GDAL_NODATA"), "value", None)

@@ -284,8 +284,7 @@ def near_of(family: Family) -> Tensor | None:
     """Which crops are near each other, bool (M, M); None for other transformations."""
     if not isinstance(family, Crops):
         return None
-    boxes = family.boxes(torch.zeros(1))
-    return near_views(boxes[0])
+    return near_views(family.boxes(torch.zeros(1))[0])
 
 
 def nonempty_of(options: Any, modality: Modality) -> Predicate | None:

@@ -139,10 +139,8 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
             building.check_crop(family_options, options.encoder, data)
         if given.epochs == "auto" and crop_cnn and device.type == "cpu":
             options = dataclasses.replace(options, epochs=default_epochs(len(data.rows), options.batch_size, STEPS))
-        columns = data.statistics.get("columns")
-        family = families.make_family(
-            modality, row_shape, data.seed, family_options, options.family, custom, columns
-        ).to(device)
+        of_family = family_options, options.family, custom, data.statistics.get("columns")
+        family = families.make_family(modality, row_shape, data.seed, *of_family).to(device)
         two = data.x[:2].to(device)
         # Both calls raise InputError for unexpected outputs of custom parts.
         if callable(options.nonempty):
@@ -172,10 +170,9 @@ class CRLTAC(Transforms, CRLTACOptions, ViewsmithEstimator):
         with torch.random.fork_rng(devices=[]):
             like = make_encoder(plan, bias=options.bias)
         head, weight = make_head(plan, like, options.projector_dims, bias=options.bias), options.recurrence_weight
-        row_shape, custom, columns = facts.row_shape, facts.custom_family, facts.statistics.get("columns")
-        family = families.make_family(
-            modality, row_shape, facts.seed, facts.family_options, options.family, custom, columns
-        )
+        row_shape = facts.row_shape
+        given = facts.family_options, options.family, facts.custom_family, facts.statistics.get("columns")
+        family = families.make_family(modality, row_shape, facts.seed, *given)
         return CRLTACMethod(
             make_encoder(plan, bias=options.bias),
             nn.Sequential(nn.ReLU(), head),

@@ -245,9 +245,8 @@ def draw_sorted(similarities: Mapping[str, np.ndarray], caption: str) -> Figure:
             heights = np.quantile(values, 1 - fraction)
             axes.plot(fraction, heights, color=OTHER_KINDS if i else VERMILION, label=shorten(kind, 24), linewidth=1.4)
             medians.append(f"{shorten(kind)} {np.median(values):.2f} (95% {np.quantile(values, 0.95):.2f})")
-        axes.set(
-            xlabel="fraction of pairs, the most similar first", ylabel="absolute cosine", xlim=(0, 1), ylim=(0, 1.02)
-        )
+        axes.set(xlabel="fraction of pairs, the most similar first", ylabel="absolute cosine")
+        axes.set(xlim=(0, 1), ylim=(0, 1.02))
         if len(similarities) > 1:
             axes.legend(frameon=False)
     return Figure(

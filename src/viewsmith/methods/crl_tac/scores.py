@@ -42,9 +42,8 @@ class CropScores(nn.Module):
             return scores
         if enlarged:
             return F.interpolate(scores[:, None], grid, mode="bilinear", align_corners=True)[:, 0]
-        rows, columns = (
-            self._at_crops(length, count, scores) for length, count in zip(scores.shape[1:], grid, strict=True)
-        )
+        sides = zip(scores.shape[1:], grid, strict=True)
+        rows, columns = (self._at_crops(length, count, scores) for length, count in sides)
         return rows @ scores @ columns.T
 
     def _at_crops(self, length: int, count: int, like: Tensor) -> Tensor:

@@ -153,9 +153,8 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
         with _quiet(transformers, local):
             find = partial(_find_file, transformers, where, local)
             if (convnext := find_convnext(find)) is not None:
-                return ClipMaps(
-                    load_convnext(transformers, find, convnext), convnext["mean"], convnext["std"], center, scale
-                )
+                network = load_convnext(transformers, find, convnext)
+                return ClipMaps(network, convnext["mean"], convnext["std"], center, scale)
             settings, _ = processors.ImageProcessingMixin.get_image_processor_dict(where, local_files_only=local)
             kind = transformers.PreTrainedConfig.get_config_dict(where, local_files_only=local)[0].get("model_type")
             if kind not in KINDS:

@@ -227,10 +227,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
         references = 0 if data.modality.is_image else min(len(data.rows), MAX_ROWS)
-        options, found = (
-            dataclasses.replace(options, **{n: found.pop(n) for n in (*found,) if n in vars(options)}),
-            found,
-        )
+        options = dataclasses.replace(options, **{n: found.pop(n) for n in (*found,) if n in vars(options)})
         return options, found | {"level_references": references}, parts.GenViewInputs(maps, views)
 
     def _build(self, plan: BuildContext[parts.GenViewFacts]) -> Method:

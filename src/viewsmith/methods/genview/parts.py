@@ -375,9 +375,8 @@ def find_levels(record: dict[str, Any], rows: AnySamples, generator: ViewGenerat
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
     tolerance, axis = torch.full((n,), NOT_COMPUTED, dtype=torch.float64), torch.zeros(0)
     if _needs_features(record):
-        tolerance, axis = (
-            found.cpu() for found in generator.noise_tolerance(rows, record.get("foreground") == "min-max")
-        )
+        both = generator.noise_tolerance(rows, record.get("foreground") == "min-max")
+        tolerance, axis = (found.cpu() for found in both)
     if noise == "adaptive":
         return tolerance, noise_level.adaptive_levels(tolerance)[:, None].repeat(1, k), axis
     if noise == "random":

@@ -203,13 +203,9 @@ def is_rna(X: Any) -> bool:
 def has_letters(x: np.ndarray, alphabet: Alphabet) -> bool:
     """Whether an array is uint8 (n, L) in which every row has letters of the alphabet, optionally followed by zeros."""
     # One value is tested first: it excludes most arrays that are not letters.
-    return (
-        x.dtype == np.uint8
-        and x.ndim == 2
-        and x.size > 0
-        and bool(alphabet.known[x[0, 0]])
-        and _first_fault(x, alphabet) is None
-    )
+    if x.dtype != np.uint8 or x.ndim != 2 or x.size == 0 or not alphabet.known[x[0, 0]]:
+        return False
+    return _first_fault(x, alphabet) is None
 
 
 def is_text(x: np.ndarray) -> bool:
@@ -281,12 +277,9 @@ def first_other_letter(letters: np.ndarray, starts: np.ndarray, alphabet: Alphab
 def pad_rows(letters: np.ndarray, starts: np.ndarray, lengths: np.ndarray, source_name: str) -> np.ndarray:
     """Sequences as rows, uint8 (n, L), padded with zeros."""
     longest = int(lengths.max())
-    check_size(
-        len(lengths) * longest,
-        f"{source_name}: {pluralize(len(lengths), 'sequence')}, padded to the length of the longest, {longest:,} "
-        "letters,",
-        "cut long sequences into pieces of similar length",
-    )
+    padded = f"{pluralize(len(lengths), 'sequence')}, padded to the length of the longest, {longest:,} letters,"
+    way = "cut long sequences into pieces of similar length"
+    check_size(len(lengths) * longest, f"{source_name}: {padded}", way)
     rows = np.zeros((len(lengths), longest), dtype=np.uint8)
     for row, start, length in zip(rows, starts.tolist(), lengths.tolist(), strict=True):
         row[:length] = letters[start : start + length]

@@ -187,13 +187,10 @@ def pil_pixels(image: Any, name: str, *, color: bool = False) -> np.ndarray:
 def listed_pixels(images: Sequence[Any], fitted: Sequence[int] | None) -> list[np.ndarray]:
     """Images of a list as arrays; those of Pillow in color if one of them is, or if the shape `fitted` has colors."""
     modes = {image.mode for image in images if is_pil(image)}
-    color = tuple(fitted or ())[2:] == (3,) or any(
-        mode not in GRAY_MODES and not mode.startswith(DEEP_MODES) for mode in modes
-    )
-    return [
-        pil_pixels(image, f"image {i}", color=color) if is_pil(image) else np.asarray(image)
-        for i, image in enumerate(images)
-    ]
+    colored = any(mode not in GRAY_MODES and not mode.startswith(DEEP_MODES) for mode in modes)
+    color = tuple(fitted or ())[2:] == (3,) or colored
+    each = enumerate(images)
+    return [pil_pixels(x, f"image {i}", color=color) if is_pil(x) else np.asarray(x) for i, x in each]
 
 
 def of_one_size(X: Any, fitted: Sequence[int] | None) -> Any:

@@ -171,10 +171,7 @@ def registration_shift(u: Tensor, pixels: int, generator: Generator = None) -> T
         shift = randint(2 * pixels + 1, (len(u), u.shape[1], 1), u, generator).long() - pixels
         shift = shift * (torch.arange(u.shape[1], device=u.device)[:, None] > 0)
         at = (torch.arange(u.shape[axis], device=u.device) + shift).clamp(0, u.shape[axis] - 1)
-        at = (
-            at[..., None].expand(-1, -1, -1, u.shape[3]) if axis == 2 else at[:, :, None].expand(-1, -1, u.shape[2], -1)
-        )
-        u = u.gather(axis, at)
+        u = u.gather(axis, at.unsqueeze(5 - axis).expand_as(u))
     return u
 
 
@@ -232,6 +229,5 @@ def _channel_dropout(context: ViewContext, *, dropout_rate: Fraction = 0.25) -> 
 
 @view("registration", help="channels moved by some pixels against the first one", strengths=at(shift_pixels=(1, 2)))
 def _registration(context: ViewContext, *, shift_pixels: Annotated[int, Bounds(ge=1, le=100)] = 1) -> ValueViews:
-    return _views(
-        _several(context, "registration"), lambda u, g: registration_shift(u, shift_pixels, g), of_any_size=False
-    )
+    context = _several(context, "registration")
+    return _views(context, lambda u, g: registration_shift(u, shift_pixels, g), of_any_size=False)

@@ -205,19 +205,10 @@ class ImageViews(ViewMaker):
             turns = torch.where(drawn[1] < self.turn, torch.where(drawn[1] < self.turn / 2, 1, 3), turns)
         if self.diagonal:
             eighth = rand((n,), x, generator) < self.diagonal
-        return ImageDraws(
-            boxes,
-            chance[0] < self.flip,
-            factors[0],
-            factors[1],
-            factors[2] * (chance[2] >= self.gray),
-            factors[3],
-            sigma * (chance[3] < self.blur),
-            torch.where(chance[4] < self.solarize, self.threshold, math.inf).to(x.dtype),
-            upside_down,
-            turns,
-            eighth,
-        )
+        color = factors[0], factors[1], factors[2] * (chance[2] >= self.gray), factors[3]
+        threshold = torch.where(chance[4] < self.solarize, self.threshold, math.inf).to(x.dtype)
+        sigma = sigma * (chance[3] < self.blur)
+        return ImageDraws(boxes, chance[0] < self.flip, *color, sigma, threshold, upside_down, turns, eighth)
 
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
         """The views with the parameters `draws`, (N, C, height, width), scaled like `x`; see `crop` for N."""

@@ -232,9 +232,8 @@ def frequency_mask(x: Tensor, octaves: float, within: float, generator: Generato
     """A band of up to so many octaves, somewhere in those `within` the highest frequency, left out (Park et al.
     2019)."""
     width = octaves * rand((len(x), 1, 1), x, generator)
-    below = (within - width) * rand(
-        (len(x), 1, 1), x, generator
-    )  # octaves from the upper edge to the highest frequency
+    # Octaves from the upper edge to the highest frequency.
+    below = (within - width) * rand((len(x), 1, 1), x, generator)
     f = octaves_below(x)
     return in_frequency(x, ((f < below) | (f > below + width)).to(x))
 

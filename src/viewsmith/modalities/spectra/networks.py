@@ -63,9 +63,8 @@ def _spectral_encoder(
     learned = nn.Sequential(read, network)
     if not skipped:
         return learned
-    return WithSkip(
-        learned, SkipCoordinates(features.n_features, skipped, length=appended_length, features=features.of_block)
-    )
+    skip = SkipCoordinates(features.n_features, skipped, length=appended_length, features=features.of_block)
+    return WithSkip(learned, skip)
 
 
 class SpectralLatents(Latents):

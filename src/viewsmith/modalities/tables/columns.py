@@ -191,9 +191,8 @@ class Category:
         position = {value: i for i, value in enumerate(self.values)}
         other = position.setdefault(OTHER, len(position))
         codes, found = pd.factorize(_as_text(column))
-        target = np.array(
-            [position.get(str(value), other) for value in found] + [len(position) if self.gaps else other]
-        )
+        missing = len(position) if self.gaps else other
+        target = np.array([*(position.get(str(value), other) for value in found), missing])
         if not self.gaps:
             _warn_gaps(self.name, codes < 0, "the value other", source_name)
         block = np.zeros((len(column), len(self.features)), dtype=np.float32)

@@ -27,20 +27,8 @@ FORMATS = (
     "ISO8601",
     *(day + clock for year in ("%Y", "%y") for clock in _CLOCKS for day in (f"%m/%d/{year}", f"%d/%m/{year}")),
     *("%d.%m.%Y" + clock for clock in _CLOCKS[:4]),
-    "%d-%b-%Y",
-    "%b %d %Y",
-    "%B %d %Y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%d %b %Y",
-    "%d %B %Y",
-    "%Y/%m",
-    "%m/%Y",
-    "%m.%Y",
-    "%b %Y",
-    "%B %Y",
-    "%b-%Y",
-    DIGITS,
+    *("%d-%b-%Y", "%b %d %Y", "%B %d %Y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y"),
+    *("%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%B %Y", "%b-%Y", DIGITS),
 )
 
 _LOOKS_LIKE_DATE = (
@@ -269,17 +257,7 @@ SENTENCE = 8  # words in the mean, from which on texts that are all different ar
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier
 NEARLY_NUMBERS = 0.9  # of the cells of a text column are numbers: the others are probably mistakes
 IDENTIFIER_NAMES = (
-    "id",
-    "index",
-    "key",
-    "uuid",
-    "guid",
-    "rowid",
-    "row_id",
-    "rownames",
-    "row.names",
-    "unnamed: 0",
-    "sample",
+    *("id", "index", "key", "uuid", "guid", "rowid", "row_id", "rownames", "row.names", "unnamed: 0", "sample"),
 )
 
 
@@ -403,12 +381,11 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
     if column.dtype != object and frames.is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
         return _role_of_numbers(values, column)
     if len(values) and isinstance(first := values.iloc[0], list | tuple | dict | set | np.ndarray):
-        name, listed = one_line(column.name, 60), isinstance(first, list | tuple | np.ndarray)
+        name = one_line(column.name, 60)
+        listed = f", or take it alone, as an array: numpy.stack(frame[{name!r}])"
         raise InputError(
             f"{source_name}: column {name} holds {type(first).__name__} objects, expected numbers, text, booleans or "
-            "dates; leave it out (--columns NAME=drop)"
-            + f", or take it alone, as an array: numpy.stack(frame[{name!r}])"
-            * listed
+            f"dates; leave it out (--columns NAME=drop){listed * isinstance(first, list | tuple | np.ndarray)}"
         )
     given = values.astype(object)
     if pd.api.types.infer_dtype(given, skipna=False) != "string":
@@ -432,10 +409,8 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
             "dates; convert it, or leave it out (--columns NAME=drop)"
         )
     if len(counts) == len(values) and (len(column) >= FEW_ROWS or is_named_like_id(str(column.name))):
-        written = (
-            values.map(lambda text: len(str(text).split())).mean() >= SENTENCE or "smiles" in str(column.name).lower()
-        )
-        return "text" if written else "identifier"
+        sentences = values.map(lambda text: len(str(text).split())).mean() >= SENTENCE
+        return "text" if sentences or "smiles" in str(column.name).lower() else "identifier"
     frequent = counts[counts >= Rare(len(column)).least]
     few = len(counts) <= CATEGORIES
     return "category" if few or (len(frequent) <= CATEGORIES and frequent.sum() >= COVERED * len(values)) else "text"

@@ -42,9 +42,8 @@ def vector_encoder(
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
     network: nn.Module = base.MLP(k or d, [*hidden, learned], norm=norm, last=last)
     if further:
-        return WithSkip(
-            nn.Sequential(*layers, network), SkipAxes(d, skipped, length=appended_length, unit=appended_unit)
-        )
+        axes = SkipAxes(d, skipped, length=appended_length, unit=appended_unit)
+        return WithSkip(nn.Sequential(*layers, network), axes)
     if skipped:
         skip = SkipCoordinates(k or d, skipped, length=appended_length, unit=appended_unit, ordered=bool(k))
         network = WithSkip(network, skip)
