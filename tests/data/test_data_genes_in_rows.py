@@ -109,3 +109,14 @@ def test_sites_beside_numbers_of_rows_and_annotations(tmp_path, monkeypatch, rec
     data = follow(message, tmp_path, monkeypatch)
     np.testing.assert_allclose(data.x, beta.T, rtol=1e-6)
     assert list(data.feature_names) == frame.ID_REF.tolist()
+
+
+def test_few_samples_of_genes_are_told_by_the_name_of_their_column(tmp_path, recwarn):
+    frame = pd.DataFrame(rng.normal(size=(100, 4)), columns=list("abcd"))
+    frame.assign(Gene_Symbol=[f"N{i}" for i in range(100)]).to_csv(tmp_path / "t.csv", index=False)
+    load_dataset(tmp_path / "t.csv")
+    assert any("rows may be genes and columns samples" in str(w.message) for w in recwarn)
+    recwarn.clear()
+    frame.assign(person=[f"N{i}" for i in range(100)]).to_csv(tmp_path / "t.csv", index=False)
+    load_dataset(tmp_path / "t.csv")
+    assert not any("rows may be" in str(w.message) for w in recwarn)

@@ -174,6 +174,8 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
 
 
 FEWEST_CELLS, FEWEST_SAMPLES = 50, 8  # columns of counts or other values, from which on they may be cells or samples
+FEWEST_GENES = 20  # rows for each column, from which on the name of a column says that rows are genes
+_GENES = re.compile(r"(?i)(ensembl|gene|transcript|probe|symbol|cpg|hgnc)([\W_]*(id|name|symbol|ref)s?)*")
 _OF_ROWS = ("identifier", "text", "category")  # roles of columns that may be about genes
 #: Columns of numbers that are about genes or sites.
 _OF_FEATURES = re.compile(
@@ -193,7 +195,10 @@ def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str
         return
     columns = (frame[name].map(str).tolist() for name in names)
     key = next((name for name, rows in zip(names, columns, strict=True) if genes_in_rows(rows, counts)), None)
-    x, named = frames.values(frame[counts]), key is not None
+    x = frames.values(frame[counts])
+    if key is None and len(counts) >= 3 and len(x) >= FEWEST_GENES * len(counts):  # few samples, and names of any kind
+        key = next((name for name in names if _GENES.fullmatch(str(name))), None)
+    named = key is not None
     of_cells = len(counts) >= FEWEST_CELLS and looks_like_counts(x)
     by_values = len(texts) == 1 and len(counts) >= FEWEST_SAMPLES
     counted = by_values and of_cells and uneven_totals(x)
