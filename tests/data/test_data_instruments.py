@@ -443,4 +443,15 @@ def test_images_of_one_file_are_in_one_part_of_the_split(tmp_path, capsys, tile)
     for i in range(2, 8):
         (tmp_path / "set" / "ab"[i % 2] / f"{i}.tif").unlink()
     alone = load_dataset(tmp_path / "set")
-    assert "all images of a class are in one file" in capsys.readouterr().err and len(alone.y_test) == 2
+    assert "all images of a class are of one file" in capsys.readouterr().err and len(alone.y_test) == 2
+
+
+def test_slices_of_one_patient_are_in_one_part_of_the_split(tmp_path, capsys):
+    pytest.importorskip("pydicom")
+    for i in range(24):
+        x = RNG.integers(0, 4000, (8, 10)).astype("uint16")
+        dicom_of(tmp_path / "set" / "ab"[i % 2] / f"{i:02d}.dcm", x, PatientID=f"p{i % 8}")
+    data = load_dataset(tmp_path / "set")
+    assert "images of one patient are in one part of the split" in capsys.readouterr().err
+    parts = [{int(data.row_names[i][2:4]) % 8 for i in rows} for rows in (data.train_index, data.test_index)]
+    assert not parts[0] & parts[1] and len(parts[0] | parts[1]) == 8 and set(data.y_test) == {"a", "b"}

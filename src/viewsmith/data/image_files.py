@@ -52,6 +52,7 @@ class ImageFile:
     level: int = 0  # of these resolutions
     left_out: str = ""  # its other images, such as the label of a slide
     slide: bool = False  # whether it is one of a slide scanner
+    patient: str = ""  # of a clinical image, if the file says it
     classes: tuple[str, np.ndarray] | None = None  # name and values of the map of its classes, if the file has one
 
     def at_level(self, level: int) -> "ImageFile":
@@ -549,6 +550,15 @@ def _channel(wanted: str, names: list[str], file: ImageFile) -> int:
     raise InputError(f"{file.path} has no channel {one_line(wanted, 60)!r}, given as channels; {hint}")
 
 
+def wholes_of(files: Sequence[ImageFile]) -> dict[str, Any]:
+    """Fields of `FileContents`: the file, or the patient, of each image, if some have several images."""
+    known = [file.patient or f"file {i}" for i, file in enumerate(files)]
+    of_file = np.repeat(np.unique(known, return_inverse=True)[1], [file.count for file in files])
+    if len(np.unique(of_file)) == len(of_file):
+        return {}
+    return {"of_file": of_file, "whole": "patient" if any(file.patient for file in files) else "file"}
+
+
 def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str], **more: Any) -> FileContents:
     """What a reader returns of a stack whose images are `x`, and whose files have these names."""
     signal: dict[str, Any] = {name: getattr(request, name) for name in ("axes", "level", "channel_files")}
@@ -557,7 +567,5 @@ def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str]
     options: dict[str, Any] = {"signal": {name: value for name, value in signal.items() if value is not None}}
     options |= {} if stack.side is None else {"image_size": stack.side}
     found: dict[str, Any] = {"options": options, "row_names": stack.row_names(names), "modality": "images"}
-    counts = [file.count for file in stack.files]
-    if max(counts) > 1:
-        found["of_file"] = np.repeat(np.arange(len(counts)), counts)
+    found |= wholes_of(stack.files)
     return FileContents(x, **(found | more))

@@ -160,8 +160,9 @@ class FileContents:
     groups: np.ndarray | None = None  #: (n,), as they are in the file, if they were requested
     #: Where windows of longer recordings, or tiles of larger images, are; a drawn split does not divide these.
     windows: Windows | Tiles | None = None
-    #: Number of the file of each row, if some have several images; a drawn split of labeled rows does not divide these.
+    #: Number of the file, or patient, of each row, if some have several; a drawn split of labeled rows keeps them.
     of_file: np.ndarray | None = None
+    whole: str = "file"  #: what these are
     cells: bool = False  #: rows are single cells, whose raw counts are recognized
     modality: str | None = None  #: None: found from `x`
 

@@ -82,7 +82,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     elif y is not None and isinstance(found.windows, Tiles) and found.windows.fields is not None:
         train, test = split_fields(y, without_label(y), found.windows.fields, name, seed or 0, TEST_FRACTION)
         kind_of_split = "none" if test is None else "groups"
-    elif y is not None and found.n_train is None and (parts := _by_files(y, found.of_file, name, fresh, seed or 0)):
+    elif y is not None and found.n_train is None and (parts := _by_files(y, found, name, fresh, seed or 0)):
         train, test, kind_of_split = parts
     elif y is not None and found.n_train is None and len(np.unique(wholes)) > 1:
         train, test, kind_of_split = split_by_groups(wholes, None, name, fresh=fresh, seed=seed or 0)
@@ -127,11 +127,11 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
 
 
 def _by_files(
-    y: np.ndarray, of_file: np.ndarray | None, name: str, fresh: bool, seed: int
+    y: np.ndarray, found: FileContents, name: str, fresh: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray | None, Split] | None:
     """The split by whole files of several images, such as slices of a volume or frames of a movie, which are alike:
     of each class some, where a file has images of one. None where files cannot be kept together."""
-    labeled = ~without_label(y)
+    labeled, of_file, noun = ~without_label(y), found.of_file, found.whole
     if of_file is None or len(np.unique(of_file[labeled])) < 2:
         return None
     pairs = set(zip(of_file[labeled].tolist(), y[labeled].tolist(), strict=True))
@@ -139,14 +139,14 @@ def _by_files(
     mixed = kind_of(y) == "number" or len(pairs) > len(files)
     if not mixed and len(kinds) == len(files):
         say(
-            f"{name}: all images of a class are in one file, and some of each are for tests, so that scores may be too "
-            "good: give several files of a class"
+            f"{name}: all images of a class are of one {noun}, and some of each are for tests, so that scores may be "
+            f"too good: give several {noun}s of a class"
         )
         return None
-    say(f"{name}: images of one file are in one part of the split")
+    say(f"{name}: images of one {noun} are in one part of the split")
     if mixed:
         return split_by_groups(of_file, None, name, fresh=fresh, seed=seed)
-    return *split_fields(y, ~labeled, of_file, name, seed, TEST_FRACTION, noun="file"), "groups"
+    return *split_fields(y, ~labeled, of_file, name, seed, TEST_FRACTION, noun=noun), "groups"
 
 
 def _rows(

@@ -16,7 +16,17 @@ from viewsmith.core.errors import InputError, name_list, pluralize, say, warn
 from viewsmith.core.rows import RowSource, memory_map_of
 from viewsmith.data.damaged import Damaged, Unreadable
 from viewsmith.data.dataset import Tiles
-from viewsmith.data.image_files import OPTIONS, UNKNOWN, ImageFile, Stack, contents_of, image_file, in_memory, stack_of
+from viewsmith.data.image_files import (
+    OPTIONS,
+    UNKNOWN,
+    ImageFile,
+    Stack,
+    contents_of,
+    image_file,
+    in_memory,
+    stack_of,
+    wholes_of,
+)
 from viewsmith.data.label_maps import GEOJSON, classes_in_polygons, classes_of_tiles, fields_of_tiles
 from viewsmith.data.label_tables import column_of, table_of_objects, table_options
 from viewsmith.data.options import DataOptions
@@ -243,7 +253,8 @@ def tiled(
     options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
     options |= {} if objects is None else {"objects": True}
     found = {"options": options, "row_names": where.names(), "windows": where, "n_train": train}
-    found |= {"of_file": of_file if max(file.count for file in stack.files) > 1 else None}
+    if wholes := wholes_of(stack.files):
+        found["of_file"] = wholes["of_file"][scene]
     return contents_of(stack, rows if large else rows[:], request, names, **(found | more))
 
 

@@ -133,6 +133,7 @@ def dicom_file(path: Path) -> ImageFile:
         spacing = [1000 * float(side) for side in header.get("PixelSpacing") or []]
         shape = [*([frames] if frames > 1 else []), int(header.Rows), int(header.Columns)]
         white = 2 ** int(header.get("BitsStored") or 8 * stored.itemsize) - 1
+        patient = str(header.get("PatientID") or "")
 
     def pixels() -> np.ndarray:
         from pydicom.pixels import pixel_array
@@ -145,7 +146,8 @@ def dicom_file(path: Path) -> ImageFile:
     axes = ("Z" if frames > 1 else "") + ("YXS" if colors > 1 else "YX")
     side: Any = spacing[0] if len(spacing) == 2 and spacing[0] == spacing[1] else None
     shape += [colors] if colors > 1 else []
-    return ImageFile(path, tuple(shape), axes, np.dtype(np.float32) if rescaled else stored, pixels, micrometers=side)
+    dtype = np.dtype(np.float32) if rescaled else stored
+    return ImageFile(path, tuple(shape), axes, dtype, pixels, micrometers=side, patient=patient)
 
 
 NIFTI_AXES = "XYZTC"
