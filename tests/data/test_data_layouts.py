@@ -254,3 +254,62 @@ def test_genes_beside_their_places_are_no_samples(tmp_path, monkeypatch, separat
     frame[["Geneid", "Chr", "s0.bam", "s1.bam"]].rename(columns={"s0.bam": "logFC", "s1.bam": "FDR"}).to_csv("t.csv")
     with pytest.warns(UserWarning, match="rows are genes with the results of a test"):
         load_dataset("t.csv")
+
+
+def peaks(names):
+    """Intensities of 40 peaks in 9 samples, below names of columns of mass and time."""
+    x = pd.DataFrame(rng.lognormal(12, 1, (40, 9)), columns=[f"s{i}" for i in range(9)])
+    for i, name in enumerate(names):
+        x.insert(i, name, rng.uniform(80, 900, 40).round(4))
+    return x
+
+
+@pytest.mark.parametrize("names", ["mz rt", "row m/z|row retention time", "Average Rt(min)|Average Mz", "mzmed rtmed"])
+def test_rows_that_are_peaks_are_told(tmp_path, monkeypatch, names):
+    """The line runs as it stands; peaks of each class of samples are no sample."""
+    names = names.split("|") if "|" in names else names.split()
+    frame = peaks(names)
+    if "mzmed" in names:
+        frame.insert(2, "npeaks", 9)
+        frame.insert(3, "control", 5)
+    monkeypatch.chdir(tmp_path)
+    frame.assign(charge=1.5).to_csv("p.csv", index_label="row ID")
+    with pytest.warns(UserWarning, match="rows are peaks") as said:
+        load_dataset("p.csv")
+    _, code, out, options = advised(next(str(w.message) for w in said if "peaks" in str(w.message)))
+    exec(code, {})
+    expected = np.log2(frame[[f"s{i}" for i in range(9)]].to_numpy().T)
+    np.testing.assert_allclose(load_dataset(out, drop=[options["drop"]]).x, expected, rtol=1e-5)
+
+
+def test_peaks_of_one_sample_are_samples(tmp_path, recwarn):
+    frame = peaks(["mz", "rt"])[["mz", "rt", "s0", "s1"]].assign(width=rng.random(40), error=rng.random(40) * 1e-3)
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    load_dataset(tmp_path / "p.csv")
+    assert not [w for w in recwarn if "peaks" in str(w.message)]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_values_as_they_lie_on_a_plate_are_told(tmp_path, count):
+    plate = pd.DataFrame(rng.random((8 * count, 12)), columns=range(1, 13), index=[*"ABCDEFGH"] * count)
+    plate.to_csv(tmp_path / "plate.csv")
+    with pytest.warns(UserWarning, match="rows are lines of wells, as they lie on a plate"):
+        load_dataset(tmp_path / "plate.csv")
+
+
+def test_a_row_of_classes_is_no_row_of_units(tmp_path, monkeypatch):
+    """As MetaboAnalyst takes tables: samples in columns, and their classes below the names."""
+    monkeypatch.chdir(tmp_path)
+    x = rng.random((30, 12))
+    lines = [",".join(["Sample", *(f"s{i}" for i in range(12))]), ",".join(["Label", *["case", "control"] * 6])]
+    lines += [",".join([f"m{i}", *map(str, row)]) for i, row in enumerate(x)]
+    (tmp_path / "m.csv").write_text("\n".join(lines))
+    with pytest.warns(
+        UserWarning, match="the first row, Label, has classes .case, control., so columns are samples"
+    ) as said:
+        load_dataset("m.csv")
+    _, code, out, options = advised(next(str(w.message) for w in said if "classes" in str(w.message)))
+    exec(code, {})
+    found = load_dataset(out, label=options["label"])
+    np.testing.assert_allclose(found.x, x.T)
+    assert [*found.y] == ["case", "control"] * 6

@@ -4,6 +4,7 @@ samples of them."""
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,70 @@ def warn_taxa(frame: Any, source_name: str) -> bool:
         way = command(path, _TAXA, key)
     warn(f"{source_name}: rows are taxa, by {one_line((lineages or named)[0], 40)}, and columns samples: {way}")
     return True
+
+
+_PEAKS = Format(  # intensities of zero are missing; on the scale of logarithms
+    "",
+    "import numpy as np, pandas as pd; d = READ; x = d.iloc[:, FROM:TO]; "
+    "x.index = d.iloc[:, MASS].round(4).map(str) + '_' + d.iloc[:, TIME].round(2).map(str); x = SCALED.T; "
+    "x[x.columns[x.notna().mean() > .7]].to_csv({out}, index_label='sample')",
+    suffix="_samples.csv",
+    options=" --drop sample",
+)
+_OF_PEAK = r"(?i)(row|average|mean|median)?[\W_]*({})[\W_]*(med(ian)?|mean|average)?"
+_MASS = re.compile(_OF_PEAK.format(r"m[\W_]?z"))
+_TIME = re.compile(
+    _OF_PEAK.format(r"r[\W_]?t|retention[\W_]?time") + r"[\W_]*((in )?(m(in(utes?)?)?|s(ec(onds?)?)?)\W*)?"
+)
+_ABOUT_PEAKS = re.compile(  # other columns of numbers about a peak, of MZmine, XCMS, CAMERA and MS-DIAL
+    r"(?i)(mz|rt|row\W|npeaks|isotope|adduct|pcgroup|charge|ccs|mobility|alignment.id|fill|reference|(feature|peak|compound).?id"
+    r"|(correlation|annotation).(group|network)|s.n.average|.*score$|unnamed).*"
+)
+FEWEST_PEAKED, ONE_SCALE = 4, 1e4  # samples in columns, and the most that the mean of one is above that of another
+LOGARITHMS = 50  # at most, of intensities
+
+
+def warn_peaks(frame: Any, source_name: str) -> bool:
+    """Warn of a table of LC-MS whose rows are peaks, by columns of mass and retention time; whether so."""
+    names = [*map(str, frame.columns)]
+    mass, time = (next(filter(kind.fullmatch, names), None) for kind in (_MASS, _TIME))
+    if mass is None or time is None or not _numeric(frame[mass]) or not _numeric(frame[time]):
+        return False
+    most = frame["npeaks"] if "npeaks" in names else -1  # of XCMS, beside numbers of peaks for each class of samples
+    places = [
+        i
+        for i, name in enumerate(names)
+        if name not in (mass, time) and not _ABOUT_PEAKS.fullmatch(name) and frame.iloc[:, i].dtype.kind in "iuf"
+        if not (frame.iloc[:, i].fillna(0) <= most).all() and frame.iloc[:, i].notna().any()
+    ]
+    means = (x := frame.iloc[:, places]).mean().abs()
+    if len(places) < FEWEST_PEAKED or len(x) < 2 or means.max() > ONE_SCALE * means[means > 0].min():
+        return False
+    way, read = "exchange rows and columns (.T of a DataFrame)", frame.attrs.get(READ)
+    if read is not None and places[-1] - places[0] < len(places):
+        scaled = "np.log2(x.where(x > 0))" if (x.fillna(0) >= 0).all(None) and means.max() > LOGARITHMS else "x"
+        parts = {"FROM": places[0], "TO": places[-1] + 1, "MASS": names.index(mass), "TIME": names.index(time)}
+        code = reduce(lambda code, part: code.replace(part[0], str(part[1])), parts.items(), _PEAKS.code)
+        code = code.replace("SCALED", scaled).replace("READ", read)
+        way = command(Path(source_name), replace(_PEAKS, code=code))
+    said = f"{source_name}: rows are peaks, by {one_line(mass, 40)} and {one_line(time, 40)}, and columns samples"
+    warn(f"{said}, but samples are rows: {way}")
+    return True
+
+
+_PLATES = {12: "ABCDEFGH", 24: "ABCDEFGHIJKLMNOP"}  # lines of wells, by their number in each
+
+
+def warn_plates(frame: Any, source_name: str) -> bool:
+    """Warn of values as they lie on plates, a line of wells for each row; whether so."""
+    lines = "".join(each for each in frame.iloc[:, 0].map(str).str.strip() if re.fullmatch("[A-P]", each))
+    rest = frame.select_dtypes("number").dropna(axis=1, how="all").shape[1]
+    for wells, of_one in _PLATES.items():
+        if wells <= rest <= wells + 2 and lines and lines == of_one * (len(lines) // len(of_one)):
+            said = f"{source_name}: rows are lines of wells, as they lie on a plate, and are taken as samples"
+            warn(f"{said}: give a table with a row for each well, and a column for each of its values")
+            return True
+    return False
 
 
 _FORMS = Format(  # the rows of the form with the most values, with what is said once of each record

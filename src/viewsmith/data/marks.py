@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viewsmith.core.errors import name_list, one_line, pluralize, say, warn
+from viewsmith.data.layouts import READ, transposing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 MARKS = ("?", ".", "-", "--", "*")  # of missing values, as UCI, SAS and others write them
 _MISSING = re.compile(r"(?i)\W*(|unknown|missing|none|null|n/?an?|not \w+|undefined|error|inf|invalid)\W*")  # no units
 FEWEST = 5  # numbers below units
+_CLASSES = re.compile(  # what the samples in columns are, as MetaboAnalyst has it below their names
+    r"(?i)(class|group|label|condition|treatment|phenotype|genotype|diagnosis|disease|cohort|tissue)(es|s)?"
+)
 SOME = 1000  # cells that are looked at first
 
 
@@ -41,7 +45,12 @@ def with_numbers(
     if below:  # then the other columns are without that row, too
         found = {place: numbers.iloc[-len(frame) + 1 :] for place, numbers in found.items()}
         said = name_list(list(dict.fromkeys(one_line(unit, 20) for unit in below.values())))
-        say(f"{source_name}: the first row has units ({said}), and is left out")
+        if _CLASSES.fullmatch(units.get(0, "")) and 0 not in below:
+            way = transposing(source_name, str(frame.columns[0]), False, frame.attrs.get(READ))
+            said = f"{source_name}: the first row, {units[0]}, has classes ({said}), so columns are samples"
+            warn(f"{said}, but samples are rows: {way} --label {units[0]}")
+        else:
+            say(f"{source_name}: the first row has units ({said}), and is left out")
         frame = frame.iloc[1:]
     changed = frame.copy(deep=False)
     found = {place: numbers for place, numbers in found.items() if place in below or frame.columns[place] not in given}

@@ -35,6 +35,8 @@ from viewsmith.data.layouts import (
     transposing,
     warn_forms,
     warn_long,
+    warn_peaks,
+    warn_plates,
     warn_rows,
     warn_taxa,
     warn_wells,
@@ -139,14 +141,16 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     given = given_roles(request)
     if not given:
         refuse_features(Path(source_name), list(features.columns))
-    told = not given and any(each(features, source_name) for each in (warn_taxa, warn_forms, warn_wells))
+    kinds = (warn_taxa, warn_peaks, warn_plates, warn_forms, warn_wells)
+    told = not given and any(each(features, source_name) for each in kinds)
     in_other_roles = {name for name, role in given.items() if role != "numeric" and name in features}
     among = frames.without_columns(features, in_other_roles)
     told = told or warn_long(among, source_name)
     roles = choose_roles(features, given, source_name)
     if not given and not told:
         warn_rows(features, roles, source_name)
-    _check_genes(features, roles, source_name)
+    if not told:
+        _check_genes(features, roles, source_name)
     if request.label is None:
         features_named = {name: role for name, role in roles.items() if name not in given and role not in LEFT_OUT}
         labels.warn_label_among(features_named, source_name)
