@@ -399,7 +399,27 @@ def test_parts_of_names_are_labels_and_groups(tmp_path, capsys):
     data = load_dataset(tmp_path, modality="series", label="name:0", groups="name:1")
     assert data.y.tolist() == ["run"] * 8 + ["walk"] * 8 and set(data.groups) == {"s0", "s1", "s2", "s3"}
     assert "parts of" not in capsys.readouterr().err
-    assert "has 3 parts, run, s0, 00" in refusal(load_dataset, tmp_path, modality="series", label="name:3")
+    for column in ("name:3", "name:-1", "name:x", "word:"):
+        assert "has 3 parts, run, s0, 00" in refusal(load_dataset, tmp_path, modality="series", label=column)
+    table = tmp_path / "labels.csv"
+    table.write_text("file,name:0\n" + "".join(f"{name},{'uv'[i % 2]}\n" for i, name in enumerate(data.row_names)))
+    assert set(load_dataset(tmp_path, modality="series", label="name:0").y) == {"u", "v"}
+
+
+def test_parts_of_names_of_new_samples_are_those_of_the_fit(tmp_path):
+    """Numbers stay where each new file has another one; names without the part have no labels."""
+
+    def images(folder, names):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(tmp_path / folder / f"{name}.png")
+        return tmp_path / folder
+
+    fitted = load_dataset(images("fit", [f"{i:02d}_p{i % 4}" for i in range(16)]), label="name:1")
+    assert set(fitted.y) == {"p0", "p1", "p2", "p3"}
+    new = load_dataset(images("new", ["00_p0", "01_p1", "02_p2"]), schema=fitted.schema)
+    assert new.y.tolist() == ["p0", "p1", "p2"]
+    assert load_dataset(images("others", ["a", "b"]), schema=fitted.schema).y is None
 
 
 @pytest.mark.parametrize("name", ["{kind}{i}.png", "{kind}.{i}.png"])
@@ -409,5 +429,8 @@ def test_images_whose_names_begin_with_labels(tmp_path, capsys, name):
         file = tmp_path / name.format(kind=["cat", "dog"][i % 2], i=i)
         Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(file)
     load_dataset(tmp_path)
-    assert "--label name:0 (cat, dog)" in capsys.readouterr().err
-    assert load_dataset(tmp_path, label="name:0").y.tolist() == ["cat"] * 8 + ["dog"] * 8
+    column = "word:0" if name == "{kind}{i}.png" else "name:0"
+    assert f"--label {column} (cat, dog)" in capsys.readouterr().err
+    assert load_dataset(tmp_path, label=column).y.tolist() == ["cat"] * 8 + ["dog"] * 8
+    if column == "word:0":
+        assert "such as cat0: word:0 leaves" in refusal(load_dataset, tmp_path, label="name:0")

@@ -51,8 +51,12 @@ def find_table(names: Sequence[str], request: DataOptions, folder: Path | None, 
     or alone has the label, may have several rows of a name, with equal labels. Parts of the names that are asked for
     are columns, too."""
     found = _table_of_file(names, request, folder, repeated=repeated)
-    asked = [request.or_fitted(option) for option in ("label", "groups")]
-    parts = {name: _parts_at(names, int(at[1])) for name in asked if name and (at := _AT.fullmatch(str(name)))}
+    asked = [name for option in ("label", "groups") if (name := request.or_fitted(option)) and _AT.fullmatch(name)]
+    parts = {name: _parts_at(names, name) for name in asked if found is None or name not in found.columns}
+    if request.label is request.groups is None:  # new samples of a run may have other names, and no labels
+        parts = {name: values for name, values in parts.items() if None not in values}
+    for name, values in parts.items():
+        _check_parts(name, names, values, fresh=request.schema is None)
     if not parts:
         return found
     import pandas as pd
@@ -61,7 +65,7 @@ def find_table(names: Sequence[str], request: DataOptions, folder: Path | None, 
     return own if found is None else found.assign(**own)
 
 
-_AT = re.compile(r"name:(\d)")  # of a column: a part of the names of files
+_AT = re.compile("(name|word):(.*)")  # of a column: a part of the names of files, with numbers at its end or without
 
 
 def _split(name: str) -> list[str]:
@@ -69,17 +73,25 @@ def _split(name: str) -> list[str]:
     return re.split(r"[\W_]+", re.sub(r"(?<=.)\.\w+$", "", re.split(r"[/\\]", name)[-1]))
 
 
-def _parts_at(names: Sequence[str], at: int) -> list[str]:
-    """The part of each name at a place, from 0; without its number, if each name has another one (walk01, run02)."""
-    parts = [_split(name) for name in names]
-    if (short := next((i for i, each in enumerate(parts) if len(each) <= at), None)) is not None:
-        raise InputError(
-            f"name:{at} is the part {at} of the names of files, from 0, but {one_line(names[short], 60)} has "
-            f"{pluralize(len(parts[short]), 'part')}, {name_list(parts[short])}"
-        )
-    found = [each[at] for each in parts]
-    kinds = [re.sub(r"\d+$", "", each) for each in found]
-    return kinds if len(set(found)) == len(found) and all(kinds) else found
+def _parts_at(names: Sequence[str], column: str) -> list[str | None]:
+    """The part of each name at a place, from 0; None where a name has fewer, or the column has no place."""
+    kind, _, at = column.partition(":")
+    ends = r"\d+$" if kind == "word" else "$"
+    found = [_split(name) for name in names]
+    return [re.sub(ends, "", each[int(at)]) if at.isdecimal() and int(at) < len(each) else None for each in found]
+
+
+def _check_parts(column: str, names: Sequence[str], parts: Sequence[str | None], fresh: bool) -> None:
+    """Raise InputError unless each name has the part that a column is, and some parts recur without their numbers."""
+    kind, _, at = column.partition(":")
+    if None in parts:
+        name = names[parts.index(None)]
+        has = f"but {one_line(name, 60)} has {pluralize(len(_split(name)), 'part')}, {name_list(_split(name))}"
+        given = f"the part {at}" if at.isdecimal() else f"no part, {kind}:NUMBER,"
+        raise InputError(f"{one_line(column, 60)} is {given} of the names of files, from 0, {has}")
+    words = set(_parts_at(names, word := f"word:{at}"))
+    if fresh and len(set(parts)) == len(parts) > len(words) and "" not in words:
+        raise InputError(f"each file has another {column}, such as {parts[0]}: {word} leaves the number at its end out")
 
 
 def parts_that_recur(names: Sequence[str]) -> str:
@@ -87,9 +99,14 @@ def parts_that_recur(names: Sequence[str]) -> str:
     widths = {len(_split(name)) for name in names}
     if len(names) < FEWEST_FILES or len(widths) > 1:
         return ""
-    columns = {at: sorted(set(_parts_at(names, at))) for at in range(min(widths.pop(), 10))}
-    recur = {at: found for at, found in columns.items() if 1 < len(found) <= len(names) / FEWEST_OF_PART}
-    each = [f"name:{at} ({name_list(found, 3)})" for at, found in recur.items()]
+    recur = {}
+    for at in range(min(widths.pop(), 10)):
+        named, words = (_parts_at(names, f"{kind}:{at}") for kind in ("name", "word"))
+        numbered = len(set(named)) == len(named) and "" not in words
+        found = sorted(set(map(str, words if numbered else named)))
+        if 1 < len(found) <= len(names) / FEWEST_OF_PART:
+            recur[f"{'word' if numbered else 'name'}:{at}"] = found
+    each = [f"{column} ({name_list(found, 3)})" for column, found in recur.items()]
     return f"parts of the names of files may be labels or groups: --label {' or '.join(each)}" if each else ""
 
 
