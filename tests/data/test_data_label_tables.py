@@ -434,3 +434,15 @@ def test_images_whose_names_begin_with_labels(tmp_path, capsys, name):
     assert load_dataset(tmp_path, label=column).y.tolist() == ["cat"] * 8 + ["dog"] * 8
     if column == "word:0":
         assert "such as cat0: word:0 leaves" in refusal(load_dataset, tmp_path, label="name:0")
+
+
+def test_a_split_of_whole_files_holds_files_with_labels_out(tmp_path):
+    """Of a few labeled recordings some are test rows; the others stay for training."""
+    for i in range(10):
+        np.save(tmp_path / f"f{i}.npy", rng.normal(size=(2, 100)))
+    kinds = [f"f{i}.npy,{'ab'[i % 2] if i < 4 else ''}\n" for i in range(10)]
+    (tmp_path / "labels.csv").write_text("file,kind\n" + "".join(kinds))
+    for seed in range(4):
+        data = load_dataset(tmp_path, modality="series", length="50", label="kind", split_seed=seed)
+        assert data.split == "groups" and len(data.test_index) == 2 and "" not in data.y[data.test_index]
+        assert len(set(data.windows.recordings[data.test_index])) == 1

@@ -85,7 +85,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     elif y is not None and found.n_train is None and (parts := _by_files(y, found, name, fresh, seed or 0)):
         train, test, kind_of_split = parts
     elif y is not None and found.n_train is None and len(np.unique(wholes)) > 1:
-        train, test, kind_of_split = split_by_groups(wholes, None, name, fresh=fresh, seed=seed or 0)
+        train, test, kind_of_split = _labeled_wholes(wholes, y, name, fresh, seed or 0)
     else:
         labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
         train, test, kind_of_split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=fresh, seed=seed)
@@ -145,8 +145,24 @@ def _by_files(
         return None
     say(f"{name}: images of one {noun} are in one part of the split")
     if mixed:
-        return split_by_groups(of_file, None, name, fresh=fresh, seed=seed)
-    return *split_fields(y, ~labeled, of_file, name, seed, TEST_FRACTION, noun=noun), "groups"
+        return _labeled_wholes(of_file, y, name, fresh, seed)
+    test = split_fields(y, ~labeled, of_file, name, seed, TEST_FRACTION, noun=noun)[1]
+    return (np.arange(len(y)), None, "none") if test is None else _with_others(of_file, of_file[test])
+
+
+def _labeled_wholes(wholes: np.ndarray, y: np.ndarray, name: str, fresh: bool, seed: int) -> Any:
+    """The split by whole files or recordings: of those with labels, so that some test rows have one."""
+    labeled = np.flatnonzero(~without_label(y))
+    if len(np.unique(wholes[labeled])) < 2:
+        return split_by_groups(wholes, None, name, fresh=fresh, seed=seed)
+    test = split_by_groups(wholes[labeled], None, name, fresh=fresh, seed=seed)[1]
+    return _with_others(wholes, wholes[labeled[test]])
+
+
+def _with_others(wholes: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, Split]:
+    """The split that holds these files out, with their rows without label."""
+    test = np.isin(wholes, held)
+    return np.flatnonzero(~test), np.flatnonzero(test), "groups"
 
 
 def _rows(
