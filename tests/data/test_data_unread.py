@@ -310,6 +310,31 @@ def test_files_of_cytometry_are_converted_together(tmp_path, monkeypatch, capsys
     assert found.folder.tolist() == [*"uuuuvvvv"] and found.file.tolist()[::2] == ["u/m1", "u/m2", "v/f", "v/m1"]
 
 
+def test_mass_spectra_of_a_folder_are_converted_together(tmp_path, monkeypatch):
+    masses = {"a": [100.2, 100.9], "b": [300.5, 1999.5]}
+
+    def read(file):
+        """Of pyteomics: two spectra of each file."""
+        return [
+            {"m/z array": np.array(masses[Path(file).stem]), "intensity array": np.array([2.0, 3.0 + k])}
+            for k in (0, 1)
+        ]
+
+    monkeypatch.setitem(sys.modules, "pyteomics", SimpleNamespace(mzml=SimpleNamespace(read=read)))
+    monkeypatch.chdir(tmp_path)
+    for name in ("set/a.mzML", "set/b.mzML", "b.mzML"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("<mzML/>")
+    for path, files in (("set", ["a", "a", "b", "b"]), ("b.mzML", ["b", "b"])):
+        message = refusal(load_dataset, tmp_path / path)
+        _, code, out, _ = advised(message.removesuffix(" --split-groups"))
+        exec(code, {"__name__": "line"})
+        found = pd.read_csv(out)
+        assert message.endswith(" --groups file --split-groups" if path == "set" else " --drop file")
+        assert found.file.tolist() == files and found["1999"].tolist()[-2:] == [3, 4] and found["300"].iloc[-1] == 2
+        assert path != "set" or found["100"].tolist() == [5, 6, 0, 0]
+
+
 def test_a_study_of_metabolomics_workbench(tmp_path, monkeypatch):
     samples = range(20)
     rows = [
