@@ -1,5 +1,6 @@
 """Recordings, counts and alignments of formats that are not read: their lines are run, and the results are read."""
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -214,3 +215,13 @@ def test_streams_keep_names_of_channels_and_markers(tmp_path, monkeypatch):
     data = follow(said, tmp_path, monkeypatch, label="annotations")
     assert data.schema["signal"]["channels"] == ["Cz", "Oz"] and data.y.tolist() == [*"abababab"]
     np.testing.assert_allclose(data.x[[0, 5], 0], [x[100:200, 0], x[700:800, 0]], atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "said"), [("a.edf", "has no recordings"), ("a.spc", "is a folder without images")])
+@pytest.mark.parametrize("pipe", [False, True])
+def test_links_to_nothing_and_pipes_are_no_files(tmp_path, name, said, pipe):
+    if pipe:
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("nothing")
+    assert said in refusal(load_dataset, tmp_path)

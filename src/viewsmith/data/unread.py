@@ -429,7 +429,7 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
         raise InputError(sentence(of_egi[0], named("egi")))
     if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
         raise InputError(f"{folder} is a data set on disk without its files .arrow: copy it from its source again")
-    for file in files_in(folder):
+    for file in filter(Path.is_file, files_in(folder)):  # a pipe would be waited for
         found.setdefault(extension_of(file).lower(), []).append(file)
         if file.name in ("barcodes.tsv", "barcodes.tsv.gz") and not any(file.parent.glob("matrix.mtx*")):
             raise InputError(

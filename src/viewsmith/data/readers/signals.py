@@ -130,8 +130,8 @@ def read_edf(path: Path, request: DataOptions) -> FileContents:
 def _refuse_frames(path: Path) -> None:
     """Raise InputError for frames of a detector of X-rays, which have the same ending as recordings, with the line that
     converts them."""
-    first = path if path.is_file() else next(file for file, _ in files_of(path, EDF)[0])
-    if first_bytes(first, 1) == b"{":
+    first = path if path.is_file() else next((file for file, _ in files_of(path, EDF)[0]), None)
+    if first is not None and first_bytes(first, 1) == b"{":
         form = named("frames")
         line = command(path, replace(form, code=form.code.replace("{suffix}", first.suffix)))
         raise InputError(f"{first} is {form.what}: {line}")
