@@ -120,3 +120,20 @@ def test_few_samples_of_genes_are_told_by_the_name_of_their_column(tmp_path, rec
     frame.assign(person=[f"N{i}" for i in range(100)]).to_csv(tmp_path / "t.csv", index=False)
     load_dataset(tmp_path / "t.csv")
     assert not any("rows may be" in str(w.message) for w in recwarn)
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_symbols_of_which_some_are_in_several_rows(tmp_path, monkeypatch, described):
+    """The line adds up their counts, since columns with equal names are refused."""
+    x = rng.integers(0, 999, (4, 200))
+    frame = pd.DataFrame(x.T, columns=list("abcd"))
+    frame.insert(0, "gene_symbol", ["MATR3", "MATR3", *(f"SYM{i}" for i in range(198))])
+    if described:
+        frame.insert(1, "description", [f"protein {i}" for i in range(200)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(UserWarning, match="rows may be genes and columns samples, by their names") as said:
+        load_dataset(tmp_path / "t.csv")
+    message = next(str(w.message) for w in said if "may be genes" in str(w.message))
+    data = follow(message, tmp_path, monkeypatch, normalization="none")
+    assert data.x.shape == (4, 199)
+    np.testing.assert_array_equal(data.x[:, data.feature_names.index("MATR3")], x[:, :2].sum(1))

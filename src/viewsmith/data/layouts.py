@@ -4,7 +4,6 @@ samples of them."""
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,15 @@ DETECTION = re.compile("[Dd]etection.?[Pp]")  # in names of columns of p-values,
 
 
 def transposing(
-    source_name: str, key: str = "", counts: bool = True, read: str | None = None, others: Sequence[str] = ()
+    source_name: str,
+    key: str = "",
+    counts: bool = True,
+    read: str | None = None,
+    others: Sequence[str] = (),
+    repeated: bool = False,
 ) -> str:
     """The line that exchanges rows and columns of a file of counts, or other values, whose column `key` has the names
-    of its rows, and `others` are about these; with code that reads it, if that is known."""
+    of its rows, some `repeated`, and `others` are about these; with code that reads it, if that is known."""
     path = Path(source_name)
     suffix = "." + extension_of(path).lower().lstrip(".").split(".")[0]
     code, detected = _TRANSPOSED.get(suffix), len(others)
@@ -44,7 +48,8 @@ def transposing(
     if read is not None:
         code = f"import pandas as pd; {read}.set_index('{{key}}').T.to_csv({{out}})"
     dropped = f".drop(columns={others})" if others else ""
-    code = code.replace(".T.", f"{dropped}{kept}.T.")
+    joined = f".groupby(level=0).{'sum' if counts else 'mean'}()" * repeated
+    code = code.replace(".T.", f"{dropped}{kept}{joined}.T.")
     return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
 
 
@@ -170,14 +175,6 @@ def warn_taxa(frame: Any, source_name: str) -> bool:
     return True
 
 
-_PEAKS = Format(  # intensities of zero are missing; on the scale of logarithms
-    "",
-    "import numpy as np, pandas as pd; d = READ; x = d.iloc[:, FROM:TO]; "
-    "x.index = d.iloc[:, MASS].round(4).map(str) + '_' + d.iloc[:, TIME].round(2).map(str); x = SCALED.T; "
-    "x[x.columns[x.notna().mean() > .7]].to_csv({out}, index_label='sample')",
-    suffix="_samples.csv",
-    options=" --drop sample",
-)
 _OF_PEAK = r"(?i)(row|average|mean|median)?[\W_]*({})[\W_]*(med(ian)?|mean|average)?"
 _MASS = re.compile(_OF_PEAK.format(r"m[\W_]?z"))
 _TIME = re.compile(
@@ -210,10 +207,13 @@ def warn_peaks(frame: Any, source_name: str) -> bool:
     way, read = "exchange rows and columns (.T of a DataFrame)", frame.attrs.get(READ)
     if read is not None and places[-1] - places[0] < len(places):
         scaled = "np.log2(x.where(x > 0))" if (x.fillna(0) >= 0).all(None) and means.max() > LOGARITHMS else "x"
-        parts = {"FROM": places[0], "TO": places[-1] + 1, "MASS": names.index(mass), "TIME": names.index(time)}
-        code = reduce(lambda code, part: code.replace(part[0], str(part[1])), parts.items(), _PEAKS.code)
-        code = code.replace("SCALED", scaled).replace("READ", read)
-        way = command(Path(source_name), replace(_PEAKS, code=code))
+        code = (  # intensities of zero are missing
+            f"import numpy as np, pandas as pd; d = {read}; x = d.iloc[:, {places[0]}:{places[-1] + 1}]; "
+            f"x.index = d.iloc[:, {names.index(mass)}].round(4).map(str) + '_' + "
+            f"d.iloc[:, {names.index(time)}].round(2).map(str); x = {scaled}.T; "
+            "x[x.columns[x.notna().mean() > .7]].to_csv({out}, index_label='sample')"
+        )
+        way = command(Path(source_name), Format("", code, suffix="_samples.csv", options=" --drop sample"))
     said = f"{source_name}: rows are peaks, by {one_line(mass, 40)} and {one_line(time, 40)}, and columns samples"
     warn(f"{said}, but samples are rows: {way}")
     return True

@@ -191,7 +191,8 @@ def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str
     """Refuse a table of counts of cells whose rows are genes, unless the user has left its column of names out; warn
     where only the totals say so, or where values are no counts of cells."""
     texts = [name for name in frame.columns if not frames.is_numeric(frame[name])]
-    names = [name for name in texts if roles[name] == "identifier"]
+    symbols = [name for name in texts if _GENES.fullmatch(str(name)) and 2 * frame[name].nunique() > len(frame)]
+    names = [name for name in texts if roles[name] == "identifier" or name in symbols]  # some symbols twice
     numbers = [name for name in frame.columns if name not in texts and roles[name] in ("numeric", "constant")]
     counts = [name for name in numbers if not _OF_FEATURES.fullmatch(str(name)) and not DETECTION.search(str(name))]
     others = [name for name in frame.columns if name not in counts]
@@ -214,7 +215,8 @@ def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str
     said = f"{source_name}: rows {'are' if surely else 'may be'} {what} and columns "
     said += "cells" if of_cells else "samples"
     said += f", by their {'names' if named else 'totals' if counted else 'means'}, but samples are rows: "
-    said += transposing(source_name, key, of_cells or are_counts(x), frame.attrs.get(READ), others)
+    of_counts = of_cells or are_counts(x)
+    said += transposing(source_name, key, of_counts, frame.attrs.get(READ), others, not frame[key].is_unique)
     if surely:
         raise InputError(f"{said} (--drop {one_line(key, 60)} takes the rows as they are)")
     warn(said)
