@@ -28,7 +28,8 @@ from viewsmith.data.image_files import (
     wholes_of,
 )
 from viewsmith.data.label_maps import GEOJSON, classes_in_polygons, classes_of_tiles, fields_of_tiles
-from viewsmith.data.label_tables import column_of, table_of_objects, table_options
+from viewsmith.data.label_tables import column_of, table_options
+from viewsmith.data.object_tables import table_of_objects
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, by_ending, reader
