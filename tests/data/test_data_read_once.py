@@ -183,8 +183,8 @@ def test_several_processes_read_a_file_once(form, tmp_path, in_three_processes):
 
 
 @pytest.mark.parametrize("modes", [("L",), ("RGB",), ("L", "RGB"), ("RGB", "L"), ("RGBA", "P")])
-@pytest.mark.parametrize("room", [1, 3])
-def test_images_that_stay_decoded_are_those_of_their_files(tmp_path, monkeypatch, modes, room):
+@pytest.mark.parametrize("kept", [1, 3])
+def test_images_that_stay_decoded_are_those_of_their_files(tmp_path, monkeypatch, modes, kept):
     rng, sizes = np.random.default_rng(0), [(30, 41), (41, 30), (20, 20), (64, 50)]
     for i, (height, width) in enumerate(sizes):
         image = Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8)).convert(modes[i % len(modes)])
@@ -193,7 +193,7 @@ def test_images_that_stay_decoded_are_those_of_their_files(tmp_path, monkeypatch
         image.save(tmp_path / f"{i}.png", exif=exif)
     monkeypatch.setattr(any_size, "DECODED", 0)
     again = any_size.read_samples(tmp_path)[0]
-    monkeypatch.setattr(any_size, "DECODED", room * 41 * 30 * 3)
+    monkeypatch.setattr(any_size, "DECODED", kept * 41 * 30 * 3)
     once = any_size.read_samples(tmp_path)[0]
     for i in range(len(sizes)):
         for size in (None, once.shapes[i], (16, 12)):

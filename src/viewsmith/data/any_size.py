@@ -332,7 +332,7 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
     photographs = files if all(file.suffix.lower() in (".jpg", ".jpeg") for file in files) else ()
     keys: list[bytes] = []
     decoded: list[np.ndarray] = []  # of the first ones, in their own size
-    room = DECODED
+    spare = DECODED
 
     def pixels_of(image: Image.Image, color: bool, size: tuple[int, int] | None) -> np.ndarray:
         upright = on_white(ImageOps.exif_transpose(image), "RGB" if color else "L")
@@ -343,7 +343,7 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
         return pixels if pixels.ndim == 3 else pixels[..., None]
 
     def look(file: Path) -> None:
-        nonlocal room
+        nonlocal spare
         with reading(str(file), "an image"):
             check_regular(file)  # opening a pipe would wait
         with reading(str(file), "an image"), warnings.catch_warnings(), Image.open(file) as image:
@@ -355,7 +355,7 @@ def _photographs(root: Path, files: list[Path]) -> ImageList:
             image.load()
             if small is None:  # so that others are not decoded again for their order
                 keys.append(pixel_key(pixels := pixels_of(image, found[-1][0], None)))
-                if len(keys) == len(found) == 1 + len(decoded) and (room := room - pixels.nbytes) >= 0:
+                if len(keys) == len(found) == 1 + len(decoded) and (spare := spare - pixels.nbytes) >= 0:
                     decoded.append(pixels)
 
     look_at_all(files, look)

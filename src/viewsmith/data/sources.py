@@ -150,7 +150,9 @@ def _by_files(
     return (np.arange(len(y)), None, "none") if test is None else _with_others(of_file, of_file[test])
 
 
-def _labeled_wholes(wholes: np.ndarray, y: np.ndarray, name: str, fresh: bool, seed: int) -> Any:
+def _labeled_wholes(
+    wholes: np.ndarray, y: np.ndarray, name: str, fresh: bool, seed: int
+) -> tuple[np.ndarray, np.ndarray | None, Split]:
     """The split by whole files or recordings: of those with labels, so that some test rows have one."""
     labeled = np.flatnonzero(~without_label(y))
     if len(np.unique(wholes[labeled])) < 2:

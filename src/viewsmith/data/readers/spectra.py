@@ -371,7 +371,7 @@ _DECIMAL = re.compile(r"^([+-]?\d*),(\d+(?:[eEdD][+-]?\d+)?)$")
 
 
 def _apart(spectra: list[Recording], axes: list[np.ndarray]) -> str:
-    """The spectra that have no point between the usual ends of the axes."""
+    """The spectra that have no point between the median ends of the axes."""
     first, last = np.array([each.min() for each in axes]), np.array([each.max() for each in axes])
     low, high = float(np.median(first)), float(np.median(last))
     apart = [
